@@ -1,0 +1,81 @@
+package region
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/hardware/inventory"
+)
+
+// Host is an installed operating system on a Server, reported by its node agent. It has the
+// name of its Server and is owned by it. An agent may read its own Host and write its status only.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.spec.role`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.status.image`
+// +kubebuilder:printcolumn:name="Kernel",type=string,JSONPath=`.status.kernel`
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Host struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec HostSpec `json:"spec"`
+	// +optional
+	Status HostStatus `json:"status,omitempty"`
+}
+
+// HostList is a list of hosts.
+//
+// +kubebuilder:object:root=true
+type HostList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Host `json:"items"`
+}
+
+// HostSpec is what is wished of an installed system.
+type HostSpec struct {
+	// ServerUID is the UID of the Server that this system was installed on.
+	ServerUID string `json:"serverUID"`
+	// Role of the host.
+	Role Role `json:"role"`
+}
+
+// ConditionHealthy of a Host: the agent found nothing wrong on the system.
+const ConditionHealthy = "Healthy"
+
+// HostStatus is what the agent observes. The heartbeat is a Lease (coordination.k8s.io) of the
+// same name in the namespace regiond-hosts, so that an idle host does not rewrite its status.
+type HostStatus struct {
+	// BootID from /proc/sys/kernel/random/boot_id; changes with every boot.
+	// +optional
+	BootID string `json:"bootID,omitempty"`
+	// BootTime of the kernel.
+	// +optional
+	BootTime *metav1.Time `json:"bootTime,omitempty"`
+	// Kernel release, as uname -r.
+	// +optional
+	Kernel string `json:"kernel,omitempty"`
+	// Image version of the running root file system.
+	// +optional
+	Image string `json:"image,omitempty"`
+	// Slot that is running: A or B.
+	// +optional
+	Slot string `json:"slot,omitempty"`
+	// AgentVersion is the version of the agent.
+	// +optional
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// Addresses of the host.
+	// +optional
+	Addresses []string `json:"addresses,omitempty"`
+	// Inventory of the machine, as the agent read it at its start. The Server's status is filled from
+	// it when that was lost, since a server in service is not restarted for an inspection.
+	// +optional
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

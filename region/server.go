@@ -1,0 +1,188 @@
+package region
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/hardware/inventory"
+)
+
+// Server is one physical (or lab) machine, known by its BMC.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="BMC",type=string,JSONPath=`.spec.bmc.address`
+// +kubebuilder:printcolumn:name="Power",type=string,JSONPath=`.status.power`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Server struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec ServerSpec `json:"spec"`
+	// +optional
+	Status ServerStatus `json:"status,omitempty"`
+}
+
+// ServerList is a list of servers.
+//
+// +kubebuilder:object:root=true
+type ServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Server `json:"items"`
+}
+
+// ServerSpec is what is wished of a server.
+type ServerSpec struct {
+	// BMC of the server.
+	BMC BMCEndpoint `json:"bmc"`
+	// Profile overrides the matching of profiles.
+	// +optional
+	Profile string `json:"profile,omitempty"`
+	// ReinstallAfter asks for the server to be installed again if it was installed before this time.
+	// +optional
+	ReinstallAfter *metav1.Time `json:"reinstallAfter,omitempty"`
+}
+
+// Condition types of a Server, in the order in which they become true.
+const (
+	// ConditionBMCReachable: the BMC answers and accepts the credentials.
+	ConditionBMCReachable = "BMCReachable"
+	// ConditionInspected: the inventory was reported from the machine itself.
+	ConditionInspected = "Inspected"
+	// ConditionInstalled: the image is on the selected disk and its identity was injected.
+	ConditionInstalled = "Installed"
+	// ConditionReady: the installed system's agent reports healthy.
+	ConditionReady = "Ready"
+)
+
+// PowerState is the observed power state.
+type PowerState string
+
+// Power states.
+const (
+	PowerOn      PowerState = "On"
+	PowerOff     PowerState = "Off"
+	PowerUnknown PowerState = "Unknown"
+)
+
+// ServerPhase sums the conditions up in one word for tables. Nothing is decided by it.
+type ServerPhase string
+
+// Phases of a server.
+const (
+	PhaseDiscovered ServerPhase = "Discovered"
+	PhaseInspecting ServerPhase = "Inspecting"
+	PhaseInstalling ServerPhase = "Installing"
+	PhaseBooting    ServerPhase = "Booting"
+	PhaseReady      ServerPhase = "Ready"
+	PhaseNotReady   ServerPhase = "NotReady"
+	PhaseFailed     ServerPhase = "Failed"
+)
+
+// ServerStatus is what was observed of a server. It can be lost: everything in it is observed again.
+type ServerStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// +optional
+	Phase ServerPhase `json:"phase,omitempty"`
+	// Power state last read from the BMC.
+	// +optional
+	Power PowerState `json:"power,omitempty"`
+	// BMC as it described itself.
+	// +optional
+	BMC *BMCStatus `json:"bmc,omitempty"`
+	// Inventory as reported by the installer running on the machine.
+	// +optional
+	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Netboot is what was last seen of the machine's network boot.
+	// +optional
+	Netboot *NetbootStatus `json:"netboot,omitempty"`
+	// Installation is what the installer last reported.
+	// +optional
+	Installation *InstallationStatus `json:"installation,omitempty"`
+}
+
+// BMCStatus is what a BMC said of itself and of its chassis.
+type BMCStatus struct {
+	// +optional
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// +optional
+	Product string `json:"product,omitempty"`
+	// SerialNumber from the FRU product area.
+	// +optional
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// SystemUUID is the SMBIOS UUID by Get System GUID, in RFC 4122 text form.
+	// +optional
+	SystemUUID string `json:"systemUUID,omitempty"`
+	// FirmwareVersion of the BMC.
+	// +optional
+	FirmwareVersion string `json:"firmwareVersion,omitempty"`
+	// CredentialsVersion is the resourceVersion of the Secret that was last tried; refused credentials
+	// are tried again only when it changes, so that the BMC does not lock the user out.
+	// +optional
+	CredentialsVersion string `json:"credentialsVersion,omitempty"`
+}
+
+// NetbootStatus is what was seen of a machine's network boot.
+type NetbootStatus struct {
+	// Requested is when the one-shot network boot was last set and the machine powered on.
+	// +optional
+	Requested *metav1.Time `json:"requested,omitempty"`
+	// LastSeen is when the machine last asked for its iPXE script.
+	// +optional
+	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+	// MACAddress of the interface that netbooted.
+	// +optional
+	MACAddress string `json:"macAddress,omitempty"`
+	// Address leased to it.
+	// +optional
+	Address string `json:"address,omitempty"`
+	// Attempts since the last success.
+	// +optional
+	Attempts int32 `json:"attempts,omitempty"`
+}
+
+// InstallStage is how far an installer got.
+type InstallStage string
+
+// Stages reported by the installer, in order.
+const (
+	StageInspecting InstallStage = "Inspecting"
+	StageWriting    InstallStage = "Writing"
+	StageInstalled  InstallStage = "Installed"
+	StageFailed     InstallStage = "Failed"
+)
+
+// InstallationStatus is what an installer last reported.
+type InstallationStatus struct {
+	Stage InstallStage `json:"stage"`
+	// Image is the version written, see images.
+	// +optional
+	Image string `json:"image,omitempty"`
+	// Disk that is written to, by serial number or WWN.
+	// +optional
+	Disk string `json:"disk,omitempty"`
+	// BytesWritten and BytesTotal of the image.
+	// +optional
+	BytesWritten int64 `json:"bytesWritten,omitempty"`
+	// +optional
+	BytesTotal int64 `json:"bytesTotal,omitempty"`
+	// Started is when this installer first reported.
+	// +optional
+	Started *metav1.Time `json:"started,omitempty"`
+	// Finished is when the stage Installed was reported.
+	// +optional
+	Finished *metav1.Time `json:"finished,omitempty"`
+	// LastReport of the installer.
+	// +optional
+	LastReport *metav1.Time `json:"lastReport,omitempty"`
+	// Message of the installer, an error in stage Failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
