@@ -1,0 +1,224 @@
+// Package cluster assembles the control plane on this host from the applets of package kube, which it runs as supervised
+// processes: certificates, configuration files, order of start, readiness, and its removal. It does not import the components.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/bootstrap/payload"
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/supervisor"
+)
+
+// Config describes the control plane of one host.
+type Config struct {
+	// NodeName is the node's name in Kubernetes: the host name, in lower case.
+	NodeName string
+	// Address is the host's management address. It must be configured on the host.
+	Address netip.Addr
+	// PodCIDR and ServiceCIDR are the cluster's ranges.
+	PodCIDR, ServiceCIDR netip.Prefix
+	// Nameservers answer pods' questions about names outside the cluster. Default: those of the host's resolv.conf.
+	Nameservers []netip.Addr
+	// DataDir holds everything that is kept.
+	DataDir string
+	// PKI is loaded from DataDir/pki.
+	PKI *pki.PKI
+	// PayloadDir is what payload.Extract returned.
+	PayloadDir string
+	// Executable is the binary with the applets. Default: this one.
+	Executable string
+	// Clock times the renewal of certificates. Default: the real one.
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Cluster is a running control plane.
+type Cluster struct {
+	config     Config
+	node       config.Node
+	supervisor *supervisor.Supervisor
+	renewal    *renewal
+	client     kubernetes.Interface
+	rest       *rest.Config
+	done       chan struct{}
+	err        error // set before done is closed
+}
+
+// Start writes certificates and configuration and starts the components. It returns once they are being started; Wait waits until
+// they are ready. When the context ends they are stopped in reverse order, pods stay, and Done is closed after the last one.
+func Start(ctx context.Context, c Config) (*Cluster, error) {
+	if c.Executable == "" {
+		c.Executable = "/proc/self/exe" // still this binary after an upgrade has replaced the file
+	}
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	cluster := &Cluster{config: c, done: make(chan struct{})}
+	if err := cluster.prepare(); err != nil {
+		return nil, err
+	}
+	var err error
+	cluster.supervisor, err = supervisor.New(supervisor.Config{
+		RunDir: filepath.Join(c.DataDir, "run"),
+		LogDir: filepath.Join(c.DataDir, "log"),
+		Log:    c.Log,
+	}, cluster.components())
+	if err != nil {
+		return nil, err
+	}
+	if cluster.renewal, err = cluster.newRenewal(); err != nil {
+		return nil, err
+	}
+	go cluster.run(ctx)
+	return cluster, nil
+}
+
+// prepare writes everything that must be there before the first component starts.
+func (c *Cluster) prepare() error {
+	nodePods, err := config.FirstNodePodCIDR(c.config.PodCIDR)
+	if err != nil {
+		return err
+	}
+	certificates, err := issue(c.config)
+	if err != nil {
+		return err
+	}
+	host, err := detect(clusterID(c.config.PKI))
+	if err != nil {
+		return err
+	}
+	c.node = config.Node{
+		Name:         c.config.NodeName,
+		Address:      c.config.Address,
+		PodCIDR:      c.config.PodCIDR,
+		NodePodCIDR:  nodePods,
+		ServiceCIDR:  c.config.ServiceCIDR,
+		DataDir:      c.config.DataDir,
+		PayloadDir:   c.config.PayloadDir,
+		SandboxImage: payload.ImagePause,
+		PKI:          c.config.PKI,
+		Certificates: certificates,
+		Host:         host,
+	}
+	if err := makeFolders(c.node); err != nil {
+		return err
+	}
+	if err := writeKubeconfigs(c.node); err != nil {
+		return err
+	}
+	if err := writeEncryptionKey(c.node.EncryptionFile()); err != nil {
+		return err
+	}
+	files, err := c.node.Files()
+	if err != nil {
+		return err
+	}
+	resolv, err := resolvConf(c.config.Nameservers)
+	if err != nil {
+		return err
+	}
+	files = append(files, config.File{Path: c.node.ResolvConf(), Content: resolv})
+	for _, f := range files {
+		if err := writeFile(f.Path, f.Content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := prepareHost(c.node); err != nil {
+		return err
+	}
+	if c.rest, err = clientcmd.BuildConfigFromFlags("", c.node.Kubeconfig("regiond")); err != nil {
+		return fmt.Errorf("reading our own kubeconfig: %w", err)
+	}
+	c.rest.UserAgent = "regiond"
+	// One client for all controllers; the default of 5 requests a second is for people.
+	c.rest.QPS, c.rest.Burst = 100, 200
+	if c.client, err = kubernetes.NewForConfig(c.rest); err != nil {
+		return fmt.Errorf("making a client for the API server: %w", err)
+	}
+	return nil
+}
+
+// run supervises until the context ends.
+func (c *Cluster) run(ctx context.Context) {
+	defer close(c.done)
+	background, stop := context.WithCancel(ctx)
+	ended := make(chan struct{}, 2)
+	go func() { c.keepNode(background); ended <- struct{}{} }()
+	go func() { c.renewal.run(background); ended <- struct{}{} }()
+	c.err = c.supervisor.Run(ctx)
+	stop()
+	<-ended
+	<-ended
+}
+
+// Done is closed when the components have stopped; Err then says whether that was for want of a start.
+func (c *Cluster) Done() <-chan struct{} { return c.done }
+
+// Err is why the cluster ended before its context did, nil otherwise. Valid after Done.
+func (c *Cluster) Err() error { return c.err }
+
+// Wait waits until every component is ready and the node is Ready and schedulable.
+func (c *Cluster) Wait(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-c.done:
+			cancel(errors.Join(errors.New("the control plane has been stopped"), c.err))
+		}
+	}()
+	if err := c.supervisor.WaitReady(ctx); err != nil {
+		return err
+	}
+	return c.waitNode(ctx)
+}
+
+// Components is the state of the components, in their order of start.
+func (c *Cluster) Components() []supervisor.Component { return c.supervisor.Snapshot() }
+
+// REST is a client configuration with all rights, for regiond's own controllers. It follows renewed certificates.
+func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.rest) }
+
+// URL is where other hosts reach the API server.
+func (c *Cluster) URL() string { return c.node.URL() }
+
+// AdminKubeconfig is the path of the operator's kubeconfig below a data directory.
+func AdminKubeconfig(dataDir string) string { return filepath.Join(dataDir, "admin.kubeconfig") }
+
+func makeFolders(n config.Node) error {
+	for _, d := range []struct {
+		path string
+		mode os.FileMode
+	}{
+		{n.DataDir, 0o755},
+		{filepath.Join(n.DataDir, "config"), 0o700},
+		{filepath.Join(n.DataDir, "cni"), 0o755},
+		{filepath.Join(n.DataDir, "containerd"), 0o711},
+		{filepath.Join(n.DataDir, "etcd"), 0o700},
+		{filepath.Join(n.DataDir, "kubelet"), 0o755},
+		{filepath.Join(n.DataDir, "log"), 0o750},
+		{filepath.Join(n.DataDir, "log", "pods"), 0o750},
+		{filepath.Join(n.DataDir, "run"), 0o755},
+	} {
+		if err := os.MkdirAll(d.path, d.mode); err != nil {
+			return fmt.Errorf("preparing the data directory: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+//go:build integration
+
+package cluster_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"regiond.dev/regiond/bootstrap/kube/testassets"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// envtest chooses the flags of etcd and the API server; the applets must take them.
+func TestEnvtest(t *testing.T) {
+	environment := envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiond)}
+	rest, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil || version.Major != "1" {
+		t.Errorf("version %v, %v", version, err)
+	}
+	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// foreignPaths are folders outside the data directory whose names are fixed in the components: the kubelet's sockets for device
+// plugins, its links to containers' logs, the results of CNI plugins, and shims' sockets.
+var foreignPaths = []string{"/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"}
+
+func foreignRecord(dataDir string) string { return filepath.Join(dataDir, "config", "created.json") }
+
+// recordForeign notes, before the first start, which of the foreign folders the host did not have: those are ours to remove.
+func recordForeign(dataDir string) error {
+	record := foreignRecord(dataDir)
+	if _, err := os.Stat(record); err == nil {
+		return nil
+	}
+	created := []string{}
+	for _, path := range foreignPaths {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			created = append(created, path)
+		}
+	}
+	content, err := json.Marshal(created)
+	if err != nil {
+		return fmt.Errorf("recording what the host lacks: %w", err)
+	}
+	return writeFile(record, content, 0o600)
+}
+
+// removeForeign removes the foreign folders that were made for us.
+func removeForeign(dataDir string) error {
+	content, err := os.ReadFile(foreignRecord(dataDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("finding out what was made outside the data directory: %w", err)
+	}
+	var created []string
+	if err := json.Unmarshal(content, &created); err != nil {
+		return fmt.Errorf("%s: %w", foreignRecord(dataDir), err)
+	}
+	var all error
+	for _, path := range created {
+		// Only what this list could have named: the record is a file like any other.
+		for _, known := range foreignPaths {
+			if path == known {
+				all = errors.Join(all, os.RemoveAll(path))
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// endPods kills the shims that belong to a containerd socket, their containers, and removes the shims' own sockets.
+func endPods(ctx context.Context, socket string, log *slog.Logger) error {
+	var all error
+	for ctx.Err() == nil {
+		processes, err := readProcesses()
+		if err != nil {
+			return errors.Join(all, err)
+		}
+		doomed := podProcesses(processes, socket)
+		if len(doomed) == 0 {
+			return errors.Join(all, removeShimSockets(socket))
+		}
+		log.Info("ending pods' processes", "count", len(doomed))
+		// Again until none is left: a shim may have started one meanwhile.
+		for _, p := range doomed {
+			if err := kill(ctx, p); err != nil {
+				return errors.Join(all, err)
+			}
+		}
+	}
+	return errors.Join(all, context.Cause(ctx))
+}
+
+// process is what is to be known of a process to decide on its end.
+type process struct {
+	pid, parent int
+	args        []string
+}
+
+// podProcesses are the shims of a containerd socket, first, and all their descendants. A shim takes in the orphans of its containers
+// (it is their subreaper), so nothing of a pod is elsewhere.
+func podProcesses(all []process, socket string) []process {
+	var out []process
+	ours := map[int]bool{}
+	for _, p := range all {
+		if isShim(p.args, socket) {
+			ours[p.pid] = true
+			out = append(out, p)
+		}
+	}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if ours[p.parent] && !ours[p.pid] {
+				ours[p.pid] = true
+				out = append(out, p)
+				grown = true
+			}
+		}
+	}
+	return out
+}
+
+// isShim tells whether arguments are those of a shim that reports to a containerd socket.
+func isShim(args []string, socket string) bool {
+	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim-") {
+		return false
+	}
+	for i, a := range args[:len(args)-1] {
+		if a == "-address" && args[i+1] == socket {
+			return true
+		}
+	}
+	return false
+}
+
+func readProcesses() ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var out []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, ok := readProcess(pid); ok {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// readProcess reads a process unless it has ended meanwhile or is a zombie.
+func readProcess(pid int) (process, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return process{}, false
+	}
+	// The name in parentheses may hold anything (proc_pid_stat(5)).
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 || string(fields[0]) == "Z" {
+		return process{}, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return process{}, false
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return process{}, false
+	}
+	return process{pid: pid, parent: parent, args: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")}, true
+}
+
+// kill kills a process and waits for its end. It is compared again through a descriptor that cannot come to mean another process.
+func kill(ctx context.Context, p process) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", p.pid, err)
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	now, ok := readProcess(p.pid)
+	if !ok || strings.Join(now.args, "\x00") != strings.Join(p.args, "\x00") {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", p.pid, err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("waiting for the end of process %d: %w", p.pid, err)
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d (%s) did not end after SIGKILL; see its state in /proc (D: waiting for a device) and reboot if need be", p.pid, p.args[0])
+}
+
+// removeShimSockets removes the sockets that the shims' bundles name.
+func removeShimSockets(socket string) error {
+	bundles, err := filepath.Glob(filepath.Join(filepath.Dir(socket), "state", "io.containerd.runtime.v2.task", "*", "*", "address"))
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, b := range bundles {
+		address, err := os.ReadFile(b)
+		if err != nil {
+			all = errors.Join(all, err)
+			continue
+		}
+		path := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
+		if filepath.Base(filepath.Dir(path)) != "s" { // the folder of shims' sockets, and no other
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}

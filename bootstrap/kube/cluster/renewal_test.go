@@ -1,0 +1,217 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/bootstrap/pki"
+)
+
+func TestOutdated(t *testing.T) {
+	all := []user{{component: "etcd"}, {component: "kube-apiserver"}, {component: "kubelet"}}
+	started := map[string][]string{"etcd": {"1", "2"}, "kube-apiserver": {"3", "4"}, "kubelet": {"5"}}
+	for name, c := range map[string]struct {
+		now  map[string][]string
+		want []string
+	}{
+		"nothing renewed": {now: map[string][]string{"etcd": {"1", "2"}, "kube-apiserver": {"3", "4"}, "kubelet": {"5"}}},
+		"one of two":      {map[string][]string{"etcd": {"1", "2"}, "kube-apiserver": {"3", "9"}, "kubelet": {"5"}}, []string{"kube-apiserver"}},
+		"all, in order":   {map[string][]string{"etcd": {"7", "8"}, "kube-apiserver": {"9", "a"}, "kubelet": {"b"}}, []string{"etcd", "kube-apiserver", "kubelet"}},
+	} {
+		if got := outdated(all, started, c.now); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A certificate added to the configuration must not be forgotten here, nor the order of start.
+func TestUsers(t *testing.T) {
+	var c config.Certificates
+	fields := reflect.ValueOf(&c).Elem()
+	for i := range fields.NumField() {
+		fields.Field(i).Set(reflect.ValueOf(pki.Pair{CertFile: fields.Type().Field(i).Name}))
+	}
+	used := map[string]bool{"Admin": true} // regiond's own, which client-go reads again, and the operator's
+	var order []string
+	for _, u := range users(c) {
+		order = append(order, u.component)
+		for _, p := range u.pairs {
+			used[p.CertFile] = true
+		}
+	}
+	if len(used) != fields.NumField() {
+		t.Errorf("in use are %v of %d certificates", used, fields.NumField())
+	}
+	cluster := testCluster(t)
+	cluster.node = config.Node{Name: "seed", Address: cluster.config.Address, PKI: cluster.config.PKI, DataDir: t.TempDir()}
+	var want []string
+	for _, s := range cluster.components() {
+		if s.Name != "containerd" {
+			want = append(want, s.Name)
+		}
+	}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %v, want %v", order, want)
+	}
+}
+
+// fakeSupervisor remembers restarts; those of broken fail.
+type fakeSupervisor struct {
+	restarts chan string
+	broken   string
+}
+
+func (f *fakeSupervisor) Restart(_ context.Context, component string) error {
+	f.restarts <- component
+	if component == f.broken {
+		return fmt.Errorf("%s is broken", component)
+	}
+	return nil
+}
+
+// take returns the restarts so far.
+func (f *fakeSupervisor) take() []string {
+	var out []string
+	for {
+		select {
+		case c := <-f.restarts:
+			out = append(out, c)
+		default:
+			return out
+		}
+	}
+}
+
+// renewing is a renewal of real certificates below a real PKI, on the fake clock's time.
+func renewing(t *testing.T, clock *clocktesting.FakeClock) (*renewal, *fakeSupervisor, *Cluster) {
+	t.Helper()
+	keys, err := pki.Load(filepath.Join(t.TempDir(), "pki"), pki.WithClock(clock.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testCluster(t)
+	c.config.PKI, c.config.Clock, c.config.Log, c.config.DataDir = keys, clock, slog.New(slog.DiscardHandler), t.TempDir()
+	c.node = config.Node{Name: "seed", Address: c.config.Address, PKI: keys, DataDir: c.config.DataDir}
+	if c.node.Certificates, err = issue(c.config); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeFolders(c.node); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.newRenewal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeSupervisor{restarts: make(chan string, 100)}
+	r.supervisor = f
+	return r, f, c
+}
+
+var inOrder = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
+
+func TestRenewalRunsForYears(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakeClock(began)
+	r, f, c := renewing(t, clock)
+	// The enrollment API's, which is issued later and by another user of the PKI.
+	if _, err := c.config.PKI.Cluster.Issue("enroll", pki.Request{CN: "regiond-enroll", Usages: pki.Server}); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{})
+	r.publish = func() error { looked <- struct{}{}; return nil }
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); r.run(ctx) }()
+	wait := func() { // until the loop sleeps again
+		deadline := time.Now().Add(20 * time.Second)
+		for !clock.HasWaiters() {
+			if time.Now().After(deadline) {
+				t.Fatal("the loop does not wait for its next look")
+			}
+			runtime.Gosched()
+		}
+	}
+	var days []int
+	for day := 1; day <= 2*365; day++ {
+		wait()
+		clock.Step(24 * time.Hour)
+		<-looked
+		wait()
+		if restarts := f.take(); len(restarts) > 0 {
+			days = append(days, day)
+			if !slices.Equal(restarts, inOrder) {
+				t.Errorf("day %d: restarted %v", day, restarts)
+			}
+		}
+		inventory, err := c.config.PKI.Inventory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := inventory[0].NotAfter.Sub(clock.Now()); left < 120*24*time.Hour {
+			t.Fatalf("day %d: %s has %s left", day, inventory[0].Name, left)
+		}
+	}
+	if want := []int{244, 488}; !slices.Equal(days, want) {
+		t.Errorf("renewed on days %v, want %v", days, want)
+	}
+	stop()
+	<-ended
+}
+
+func TestRenewalAfterFailures(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	r, f, c := renewing(t, clock)
+	clock.Step(250 * 24 * time.Hour)
+	// A component that does not come back: those after it are left running with what they have.
+	f.broken = "kube-apiserver"
+	if err := r.look(t.Context()); err == nil {
+		t.Error("nothing told of a component that did not come back")
+	}
+	if got := f.take(); !slices.Equal(got, inOrder[:2]) {
+		t.Errorf("restarted %v", got)
+	}
+	// The next look goes on from there, also when nothing is due any more.
+	f.broken = ""
+	if err := r.look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := f.take(); !slices.Equal(got, inOrder[1:]) {
+		t.Errorf("restarted %v", got)
+	}
+	// The operator's kubeconfig holds a copy.
+	content, err := os.ReadFile(AdminKubeconfig(c.config.DataDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := os.ReadFile(c.node.Certificates.Admin.CertFile)
+	if err != nil || !strings.Contains(string(content), base64.StdEncoding.EncodeToString(certificate)) {
+		t.Errorf("%s does not hold the renewed certificate (%v)", AdminKubeconfig(c.config.DataDir), err)
+	}
+	// One certificate that can't be renewed, and a kubeconfig that can't be written: the others are used all the same.
+	clock.Step(250 * 24 * time.Hour)
+	renew := r.renew
+	r.renew = func() ([]string, error) {
+		names, err := renew()
+		return names, errors.Join(err, errors.New("one could not"))
+	}
+	r.publish = func() error { return errors.New("disk full") }
+	if err := r.look(t.Context()); err == nil || err.Error() != "one could not\ndisk full" {
+		t.Errorf("%v", err)
+	}
+	if got := f.take(); !slices.Equal(got, inOrder) {
+		t.Errorf("restarted %v", got)
+	}
+}

@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/supervisor"
+)
+
+// Teardown removes from the host what a control plane with this data directory has left running or set up: its processes, its pods
+// (recognised by their shims, which carry the path of our containerd's socket), mounts, network devices, nftables tables, cgroups and
+// folders outside the data directory. The control plane must have been stopped. The data directory itself is left to the caller.
+// Everything is tried; the error lists what could not be done. It may be repeated.
+func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
+	id, err := loadClusterID(dataDir)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{
+		{"ending components", func() error {
+			return supervisor.EndLeftovers(ctx, filepath.Join(dataDir, "run"), 15*time.Second, log)
+		}},
+		{"ending pods", func() error { return endPods(ctx, config.ContainerdSocket(dataDir), log) }},
+		{"releasing pods' networks", func() error { return releaseNetworks(ctx, dataDir) }},
+		{"unmounting", func() error {
+			return unmountBelow(filepath.Join(dataDir, "kubelet"), filepath.Join(dataDir, "containerd"))
+		}},
+		{"removing the pods' bridge", removeBridge},
+		{"removing nftables tables", removeTables},
+		{"removing cgroups", func() error { return removeCgroups(ctx, id) }},
+		{"removing folders outside " + dataDir, func() error { return removeForeign(dataDir) }},
+	} {
+		if err := step.do(); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", step.what, err))
+		}
+	}
+	return all
+}
+
+// loadClusterID is the cluster's ID, or nothing when the data directory holds none (a start that failed early). It does not create a
+// PKI as pki.Load would.
+func loadClusterID(dataDir string) (string, error) {
+	dir := filepath.Join(dataDir, "pki")
+	if _, err := os.Stat(filepath.Join(dir, "ca.crt")); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	p, err := pki.Load(dir)
+	if err != nil {
+		return "", fmt.Errorf("finding out the cluster's ID: %w", err)
+	}
+	return clusterID(p), nil
+}
+
+// releaseNetworks has the CNI plugins undo what they did for pods: addresses, and rules for host ports in a table shared with others.
+func releaseNetworks(ctx context.Context, dataDir string) error {
+	conf, err := libcni.NetworkConfFromFile(filepath.Join(dataDir, "cni", "10-"+config.Network+".conflist"))
+	if err != nil {
+		return nil //nolint:nilerr // never configured
+	}
+	payloads, err := filepath.Glob(filepath.Join(dataDir, "bin", "*"))
+	if err != nil {
+		return err
+	}
+	cni := libcni.NewCNIConfig(payloads, nil)
+	attachments, err := cni.GetCachedAttachments("")
+	if err != nil {
+		return fmt.Errorf("listing pods' networks: %w", err)
+	}
+	var all error
+	for _, a := range attachments {
+		if a.Network != config.Network {
+			continue
+		}
+		// No namespace: it is gone with the pod. Plugins must cope (CNI spec, DEL).
+		runtime := &libcni.RuntimeConf{ContainerID: a.ContainerID, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
+		all = errors.Join(all, cni.DelNetworkList(ctx, conf, runtime))
+	}
+	return all
+}
+
+// unmountBelow unmounts everything strictly below the folders, innermost first.
+func unmountBelow(folders ...string) error {
+	points, err := MountsBelow(folders...)
+	if err != nil {
+		return err
+	}
+	var all error
+	for i := len(points) - 1; i >= 0; i-- {
+		err := unix.Unmount(points[i], unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EBUSY) {
+			err = unix.Unmount(points[i], unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+		}
+		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: no mount point any more
+			all = errors.Join(all, fmt.Errorf("unmounting %s: %w", points[i], err))
+		}
+	}
+	return all
+}
+
+// MountsBelow lists the mount points that this process sees strictly below the folders, in order of mounting.
+func MountsBelow(folders ...string) ([]string, error) {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return mountsBelow(string(content), folders), nil
+}
+
+// mountsBelow lists the mount points strictly below the folders, in order of mounting (proc_pid_mountinfo(5), field 5, in which
+// space, tab, newline and backslash are octal).
+func mountsBelow(mountinfo string, folders []string) []string {
+	decode := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var out []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := decode.Replace(fields[4])
+		for _, folder := range folders {
+			if strings.HasPrefix(point, strings.TrimSuffix(folder, "/")+"/") {
+				out = append(out, point)
+			}
+		}
+	}
+	return out
+}
+
+func removeBridge() error {
+	link, err := netlink.LinkByName(config.Bridge)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return netlink.LinkDel(link)
+}
+
+// removeTables removes our own table and kube-proxy's, of which a host has one.
+func removeTables() error {
+	var all error
+	for _, family := range []string{"ip", "ip6"} {
+		for _, table := range []string{config.MasqueradeTable, "kube-proxy"} {
+			// add before delete: deleting what is not there is an error.
+			all = errors.Join(all, nft(fmt.Sprintf("add table %[1]s %[2]s\ndelete table %[1]s %[2]s\n", family, table)))
+		}
+	}
+	return all
+}
+
+// removeCgroups removes the pods' cgroups. With systemd they are slices, which are stopped unless another kubelet's pods run in them.
+func removeCgroups(ctx context.Context, id string) error {
+	const slice = "kubepods.slice"
+	if events, err := os.ReadFile(filepath.Join(cgroupMount, slice, "cgroup.events")); err == nil && strings.Contains(string(events), "populated 0") {
+		if output, err := exec.CommandContext(ctx, "systemctl", "stop", slice).CombinedOutput(); err != nil {
+			return fmt.Errorf("stopping %s: %w: %s", slice, err, strings.TrimSpace(string(output)))
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	roots, err := filepath.Glob(filepath.Join(cgroupMount, "*", cgroupRoot(id)))
+	if err != nil {
+		return err
+	}
+	roots = append(roots, filepath.Join(cgroupMount, cgroupRoot(id)))
+	var all error
+	for _, root := range roots {
+		// The kernel needs a moment after the last process has ended.
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
+			last = removeTree(root)
+			return last == nil, nil
+		})
+		if err != nil {
+			all = errors.Join(all, last)
+		}
+	}
+	return all
+}
+
+// removeTree removes a cgroup and those below it. Their files are not removed but vanish with them.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("removing cgroup %s: %w", dir, err)
+	}
+	return nil
+}

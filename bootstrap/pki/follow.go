@@ -1,0 +1,47 @@
+package pki
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Follow returns a function for tls.Config that gives this pair, read again when it was renewed. A pair that can't be read at first is
+// an error; later the last good one is kept.
+func (p Pair) Follow() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	f := &follower{pair: p}
+	if _, err := f.current(); err != nil {
+		return nil, err
+	}
+	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.current() }, nil
+}
+
+type follower struct {
+	pair Pair
+
+	mu   sync.Mutex
+	file os.FileInfo // the certificate's, as it was read
+	cert *tls.Certificate
+}
+
+func (f *follower) current() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// The certificate is put in place after its key: when another one is seen the key is there.
+	file, err := os.Stat(f.pair.CertFile)
+	if err == nil && f.cert != nil && os.SameFile(file, f.file) && file.ModTime().Equal(f.file.ModTime()) {
+		return f.cert, nil
+	}
+	var read tls.Certificate
+	if err == nil {
+		read, err = tls.LoadX509KeyPair(f.pair.CertFile, f.pair.KeyFile)
+	}
+	switch {
+	case err == nil:
+		f.cert, f.file = &read, file
+	case f.cert == nil:
+		return nil, fmt.Errorf("certificate %s: %w", f.pair.CertFile, err)
+	}
+	return f.cert, nil
+}

@@ -1,0 +1,43 @@
+package pki
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+)
+
+// keep decides whether an existing certificate still serves a request: signed by this authority, same subject, names and usages,
+// and more than a third of its life left, so that a host that is started once in eight months still renews in time.
+func keep(cert, authority *x509.Certificate, r Request, now time.Time) bool {
+	if cert.CheckSignatureFrom(authority) != nil {
+		return false
+	}
+	if cert.Subject.CommonName != r.CN || !same(cert.Subject.Organization, r.Org) || !same(names(cert), r.SANs) {
+		return false
+	}
+	if !slices.Equal(cert.ExtKeyUsage, r.Usages.extended()) {
+		return false
+	}
+	if now.Before(cert.NotBefore) {
+		return false // the clock was ahead when it was issued
+	}
+	left, life := cert.NotAfter.Sub(now), cert.NotAfter.Sub(cert.NotBefore)
+	return left > life/3
+}
+
+// names are a certificate's subject alternative names in the form that Request has them.
+func names(cert *x509.Certificate) []string {
+	out := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		out = append(out, ip.String())
+	}
+	return out
+}
+
+// same compares two lists as sets: neither DER's order of a SET nor that of names means anything.
+func same(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(slices.Compact(a), slices.Compact(b))
+}

@@ -1,0 +1,236 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A starting component is asked often whether it is ready, by local sockets and loopback: what waits for it makes up the time of a
+// start. One that takes longer has a problem, and asking often would add to it.
+const (
+	probeInterval     = 50 * time.Millisecond
+	longProbeInterval = time.Second
+	longProbe         = 10 * time.Second
+)
+
+// component is one supervised child and the loop that keeps it running.
+type component struct {
+	spec Spec
+	s    *Supervisor
+	log  *slog.Logger
+
+	state    Component // guarded by s.mu
+	launched bool      // guarded by s.mu
+	// asked counts requests for a restart; served is how many of them had been made when the running process was about to start.
+	asked, served int           // guarded by s.mu
+	poke          chan struct{} // tells the loop that asked has changed
+	stop          context.CancelFunc
+	ended         chan struct{}
+}
+
+// run starts the component again and again until life ends, when the running process is stopped.
+func (c *component) run(life context.Context) {
+	output := newLogFile(c.s.config.LogDir, c.spec.Name)
+	defer func() {
+		if err := output.Close(); err != nil {
+			c.log.Warn("closing the component's log", "error", err)
+		}
+	}()
+	failures := 0
+	for life.Err() == nil {
+		started := c.s.config.Clock.Now()
+		exit, asked := c.once(life, output)
+		if life.Err() != nil {
+			c.log.Info("component stopped", "exit", exit)
+			return
+		}
+		if asked {
+			c.log.Info("component ended as asked; starting it again", "exit", exit)
+			continue
+		}
+		if c.s.config.Clock.Since(started) >= stableRun {
+			failures = 0
+		}
+		failures++
+		wait := backOff(failures)
+		c.log.Warn("component ended; starting it again", "exit", exit, "in", wait)
+		c.s.update(c, func(s *Component) { s.LastExit = exit })
+		select {
+		case <-life.Done():
+		case <-c.s.config.Clock.After(wait):
+		}
+	}
+}
+
+// once waits for the gates, starts the component and returns how it ended, and whether that was because of a Restart.
+func (c *component) once(life context.Context, output *logFile) (exit string, asked bool) {
+	if err := c.gate(life); err != nil {
+		return err.Error(), false
+	}
+	cmd, done, err := c.start(output)
+	if err != nil {
+		return err.Error(), false
+	}
+	// The probe ends with the process, so that the next process is not declared ready by a late answer.
+	probing, endProbe := context.WithCancel(life)
+	probed := make(chan struct{})
+	go func() {
+		defer close(probed)
+		c.probe(probing)
+	}()
+	defer func() {
+		endProbe()
+		<-probed
+		c.s.update(c, func(s *Component) { s.PID, s.Ready, s.Since, s.Waiting = 0, false, time.Time{}, "" })
+		if err := os.Remove(c.s.pidFile(c.spec.Name)); err != nil && !os.IsNotExist(err) {
+			c.log.Warn("removing the pid file", "error", err)
+		}
+	}()
+	for {
+		select {
+		case err := <-done:
+			exit := exitText(cmd, err)
+			if line := output.takeLastLine(); line != "" {
+				exit += ": " + line
+			}
+			return exit, false
+		case <-life.Done():
+			return c.terminate(cmd, done), false
+		case <-c.poke:
+			// It may be from before this process was started, which has served it.
+			if c.restartAsked() {
+				return c.terminate(cmd, done), true
+			}
+		}
+	}
+}
+
+// restartAsked says whether a restart has been asked for since the last start.
+func (c *component) restartAsked() bool {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	return c.asked > c.served
+}
+
+// terminate ends the process within its deadline and returns how it ended.
+func (c *component) terminate(cmd *exec.Cmd, done <-chan error) string {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		c.log.Warn("asking the component to stop", "error", err)
+	}
+	select {
+	case err := <-done:
+		return exitText(cmd, err)
+	case <-time.After(c.spec.StopTimeout): // the kernel's time, not the clock of tests: a real process is waited for
+	}
+	c.log.Warn("component did not stop in time; killing it", "after", c.spec.StopTimeout)
+	if err := cmd.Process.Kill(); err != nil {
+		c.log.Warn("killing the component", "error", err)
+	}
+	return exitText(cmd, <-done)
+}
+
+// gate waits until the component may be started.
+func (c *component) gate(life context.Context) error {
+	defer c.s.update(c, func(s *Component) { s.Waiting = "" })
+	if len(c.spec.After) > 0 {
+		c.s.update(c, func(s *Component) { s.Waiting = "waiting for " + strings.Join(c.spec.After, ", ") + " to be ready" })
+		if err := c.s.WaitReady(life, c.spec.After...); err != nil {
+			return err
+		}
+	}
+	if c.spec.Gate == nil {
+		return nil
+	}
+	c.s.update(c, func(s *Component) { s.Waiting = "waiting for its gate" })
+	if err := c.spec.Gate(life); err != nil {
+		return fmt.Errorf("not started: %w", err)
+	}
+	return nil
+}
+
+// start starts the process and returns a channel that tells its end.
+func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
+	cmd := exec.Command(c.spec.Path)
+	cmd.Args = c.spec.Args
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofService), c.spec.Env...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		// A terminal's Ctrl-C goes to a whole process group; the children are to stop in order instead.
+		Setpgid: true,
+		// When this process is killed the children end too. Not their children: pods' shims stay.
+		Pdeathsig: syscall.SIGTERM,
+	}
+	// Descendants that hold our pipe open (a shim starting) must not keep Wait from returning.
+	cmd.WaitDelay = 2 * time.Second
+	// Before the start: a request made from here on finds a process that may have read the old files.
+	c.s.update(c, func(*Component) { c.served = c.asked })
+	if err := c.s.launcher.start(cmd); err != nil {
+		return nil, nil, fmt.Errorf("starting %s: %w", c.spec.Path, err)
+	}
+	if err := writePIDFile(c.s.pidFile(c.spec.Name), cmd.Process.Pid); err != nil {
+		c.log.Warn("a crash of regiond would leave this component unknown", "error", err)
+	}
+	c.log.Info("component started", "pid", cmd.Process.Pid)
+	c.s.update(c, func(s *Component) {
+		if c.launched {
+			s.Restarts++
+		}
+		c.launched = true
+		s.PID, s.Since, s.Ready = cmd.Process.Pid, c.s.config.Clock.Now(), c.spec.Probe == nil
+	})
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	return cmd, done, nil
+}
+
+// ofService picks the variables by which a service manager talks to this process only (sd_notify(3), sd_watchdog_enabled(3)): etcd,
+// containerd and the kubelet would answer for it.
+func ofService(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}, name)
+}
+
+// probe asks until the component is ready or the process has ended.
+func (c *component) probe(ctx context.Context) {
+	if c.spec.Probe == nil {
+		return
+	}
+	interval, began := probeInterval, time.Now()
+	for {
+		err := c.spec.Probe(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			c.log.Info("component ready")
+			c.s.update(c, func(s *Component) { s.Ready, s.Waiting = true, "" })
+			return
+		}
+		if time.Since(began) > longProbe {
+			interval = longProbeInterval
+			c.s.update(c, func(s *Component) { s.Waiting = "running, but not ready: " + err.Error() })
+		}
+		timer := time.NewTimer(interval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// exitText says how a process ended.
+func exitText(cmd *exec.Cmd, err error) string {
+	if cmd.ProcessState == nil {
+		return err.Error()
+	}
+	return cmd.ProcessState.String()
+}
