@@ -1,0 +1,76 @@
+package credentials
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/region"
+)
+
+// SecretName is the Secret of a credential, in addons.NamespaceSystem.
+func SecretName(credential string) string { return "bmc-" + credential }
+
+// Importer keeps one Secret for each credential of a region.
+type Importer struct {
+	client      client.Client
+	credentials []region.Credential
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// NewImporter for the credentials of a region.
+func NewImporter(c client.Client, credentials []region.Credential) *Importer {
+	return &Importer{client: c, credentials: credentials}
+}
+
+// Sync reads every file and applies its Secret. A file that can't be read leaves the Secret of an
+// earlier time in place: servers in operation stay manageable while someone mends the file.
+// Applying what is already there changes nothing, not even the resourceVersion.
+func (i *Importer) Sync(ctx context.Context) error {
+	var errs []error
+	var problems []string
+	for _, c := range i.credentials {
+		if err := i.sync(ctx, c); err != nil {
+			err = fmt.Errorf("credentials %q: %w", c.Name, err)
+			errs = append(errs, err)
+			problems = append(problems, err.Error())
+		}
+	}
+	i.mu.Lock()
+	i.problems = problems
+	i.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// Problems of the last Sync, for status.
+func (i *Importer) Problems() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.problems
+}
+
+func (i *Importer) sync(ctx context.Context, c region.Credential) error {
+	value, err := Read(c.File)
+	if err != nil {
+		return err
+	}
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	return addons.Apply(ctx, i.client, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1",
+		"kind":       "Secret",
+		"type":       "kubernetes.io/basic-auth",
+		"metadata": map[string]any{
+			"name":      SecretName(c.Name),
+			"namespace": addons.NamespaceSystem,
+		},
+		"data": map[string]any{"username": encode(value.Username), "password": encode(value.Password)},
+	}})
+}

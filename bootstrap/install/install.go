@@ -1,0 +1,154 @@
+package install
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"regiond.dev/regiond/bootstrap/systemd"
+)
+
+// Paths of an installation.
+type Paths struct {
+	Program    string
+	RegionFile string
+	Unit       string
+}
+
+// DefaultPaths follow the Filesystem Hierarchy Standard for software the administrator installs.
+var DefaultPaths = Paths{
+	Program:    "/usr/local/bin/regiond",
+	RegionFile: "/etc/regiond/region.yaml",
+	Unit:       "/etc/systemd/system/" + systemd.UnitName,
+}
+
+// Config of an installation.
+type Config struct {
+	Paths   Paths
+	DataDir string
+	// Program that is running, to be copied.
+	Program string
+	// RegionFile that was given, and its content.
+	RegionFile string
+	Region     []byte
+	Systemctl  systemd.Systemctl
+	// Report tells each thing done.
+	Report func(format string, a ...any)
+}
+
+// Install puts the files in place and starts the service, or restarts it if something changed. It
+// can be run again at any time and does only what is missing. It does not wait for the region.
+func Install(ctx context.Context, c Config) error {
+	program, err := os.ReadFile(c.Program)
+	if err != nil {
+		return fmt.Errorf("read this program: %w", err)
+	}
+	unit := systemd.Unit{Program: c.Paths.Program, RegionFile: c.Paths.RegionFile}.Text()
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return err
+	}
+	record, err := ReadRecord(c.DataDir)
+	if err != nil {
+		return err
+	}
+	files := []file{
+		{path: c.Paths.Program, content: program, mode: 0o755, given: c.Program},
+		// region.yaml names files with secrets and the layout of networks: for root only.
+		{path: c.Paths.RegionFile, content: c.Region, mode: 0o600, given: c.RegionFile, edited: true},
+		{path: c.Paths.Unit, content: []byte(unit), mode: 0o644},
+	}
+	changed := false
+	for _, f := range files {
+		wrote, err := c.put(f, &record)
+		if err != nil {
+			return err
+		}
+		changed = changed || wrote
+	}
+	if _, err := c.Systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	if _, err := c.Systemctl(ctx, "enable", systemd.UnitName); err != nil {
+		return err
+	}
+	return c.start(ctx, changed)
+}
+
+// start does not block: the caller shows progress meanwhile.
+func (c Config) start(ctx context.Context, changed bool) error {
+	state, err := systemd.Show(ctx, c.Systemctl)
+	if err != nil {
+		return err
+	}
+	verb, text := "start", "starting"
+	switch {
+	case state.Up() && !changed:
+		c.Report("%s runs and nothing changed", systemd.UnitName)
+		return nil
+	case state.Up():
+		verb, text = "restart", "restarting with what changed"
+	case state.Sub == "auto-restart":
+		verb, text = "restart", "starting again"
+	}
+	if _, err := c.Systemctl(ctx, verb, "--no-block", systemd.UnitName); err != nil {
+		return err
+	}
+	c.Report("%s: %s", systemd.UnitName, text)
+	return nil
+}
+
+type file struct {
+	path    string
+	content []byte
+	mode    os.FileMode
+	// given is the file that the content came from, if any.
+	given string
+	// edited: people change the file after installation, and what they wrote is not overwritten.
+	edited bool
+}
+
+// put writes one file unless it is there already, and records it before.
+func (c Config) put(f file, record *Record) (wrote bool, err error) {
+	sum := sha256.Sum256(f.content)
+	wanted := hex.EncodeToString(sum[:])
+	have, err := fileSum(f.path)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case have == wanted:
+		// Ours if it was recorded; otherwise someone else put the same content there, and keeps it.
+		return false, os.Chmod(f.path, f.mode)
+	case f.edited && have != "" && have != record.Files[f.path]:
+		return false, fmt.Errorf("%s was changed since it was installed, or was not installed by regiond; "+
+			"to keep it: regiond install -f %s; to replace it: move it away first", f.path, f.path)
+	}
+	if err := c.makeDirectory(filepath.Dir(f.path), record); err != nil {
+		return false, err
+	}
+	record.Files[f.path] = wanted
+	if err := record.write(c.DataDir); err != nil {
+		return false, err
+	}
+	if err := writeFile(f.path, f.content, f.mode); err != nil {
+		return false, err
+	}
+	c.Report("wrote %s", f.path)
+	return true, nil
+}
+
+// makeDirectory makes one missing level, which is all that the paths need, and records it.
+func (c Config) makeDirectory(dir string, record *Record) error {
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	record.Directories = append(record.Directories, dir)
+	if err := record.write(c.DataDir); err != nil {
+		return err
+	}
+	return os.Mkdir(dir, 0o755)
+}

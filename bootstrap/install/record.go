@@ -1,0 +1,86 @@
+// Package install puts regiond on a host as a systemd service, and takes it off again. What it puts
+// where is recorded first, with checksums, so that taking it off removes what is still as it was
+// put there and nothing else.
+package install
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// recordFile is below the data directory, and not in the journal: the journal is open in the
+// running regiond, and this must be readable without it.
+const recordFile = "install.json"
+
+// Record is what was put outside the data directory.
+type Record struct {
+	// Files by path with the SHA-256 of what was written, in hex.
+	Files map[string]string `json:"files"`
+	// Directories that did not exist before.
+	Directories []string `json:"directories,omitempty"`
+}
+
+// ReadRecord of a data directory. Without one nothing was installed.
+func ReadRecord(dataDir string) (Record, error) {
+	r := Record{Files: map[string]string{}}
+	path := filepath.Join(dataDir, recordFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("%s: %w; remove the installed files by hand, then this file", path, err)
+	}
+	return r, nil
+}
+
+func (r Record) write(dataDir string) error {
+	b, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dataDir, recordFile), append(b, '\n'), 0o600)
+}
+
+// fileSum is the SHA-256 of a file in hex; empty when there is none.
+func fileSum(path string) (string, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// writeFile replaces a file as a whole: readers, and a host that loses power, see the old or the new one.
+func writeFile(path string, content []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"go.etcd.io/bbolt"
+)
+
+var keyIdentity = []byte("identity")
+
+// Identity is what the cluster on this data directory knows this host by. etcd's members and
+// every certificate carry the address; a host that comes back with another one (a DHCP lease
+// that moved, a cloned disk) must not start: its etcd member would be lost and the control
+// plane with it (harvester#3733, rke2#3176).
+type Identity struct {
+	// Region is metadata.name of the Region.
+	Region string `json:"region"`
+	// Address of the host in the management network.
+	Address string `json:"address"`
+	// Node name in Kubernetes.
+	Node string `json:"node"`
+}
+
+// ErrIdentityChanged is wrapped by what CheckIdentity returns for another identity.
+var ErrIdentityChanged = errors.New("this data directory belongs to another identity")
+
+// CheckIdentity records the identity at the first start and refuses any other later.
+func (j *Journal) CheckIdentity(now Identity) error {
+	return j.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketNode)
+		v := b.Get(keyIdentity)
+		if v == nil {
+			v, err := json.Marshal(now)
+			if err != nil {
+				return err
+			}
+			return b.Put(keyIdentity, v)
+		}
+		var was Identity
+		if err := json.Unmarshal(v, &was); err != nil {
+			return fmt.Errorf("journal: record of this host's identity: %w", err)
+		}
+		return was.same(now)
+	})
+}
+
+func (was Identity) same(now Identity) error {
+	switch {
+	case was.Region != now.Region:
+		return fmt.Errorf("%w: it was made for region %q, region.yaml says %q; "+
+			"use that region.yaml, or another controlPlane.dataDir, or run `regiond reset` to give the old region up",
+			ErrIdentityChanged, was.Region, now.Region)
+	case was.Address != now.Address:
+		return fmt.Errorf("%w: the control plane was started as %s, region.yaml now says %s; "+
+			"its etcd member and its certificates carry the old address, and servers reach it there. "+
+			"Give the host the address %s again (static, not by DHCP) and set it in region.yaml",
+			ErrIdentityChanged, was.Address, now.Address, was.Address)
+	case was.Node != now.Node:
+		return fmt.Errorf("%w: the node is known to Kubernetes as %q, the host is now named %q; "+
+			"set the host name back: hostnamectl set-hostname %s",
+			ErrIdentityChanged, was.Node, now.Node, was.Node)
+	}
+	return nil
+}
+
+// Identity returns what was recorded; ok is false before the first start.
+func (j *Journal) Identity() (id Identity, ok bool, err error) { return identityIn(j.db) }
+
+func identityIn(db *bbolt.DB) (id Identity, ok bool, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketNode)
+		if b == nil {
+			return nil
+		}
+		v := b.Get(keyIdentity)
+		if v == nil {
+			return nil
+		}
+		ok = true
+		return json.Unmarshal(v, &id)
+	})
+	return id, ok, err
+}
+
+// ReadIdentity reads the record of a journal that is not open. A missing file has none.
+func ReadIdentity(path string) (Identity, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return Identity{}, nil
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
+	if err != nil {
+		return Identity{}, fmt.Errorf("journal %s: %w", path, err)
+	}
+	id, _, err := identityIn(db)
+	return id, errors.Join(err, db.Close())
+}

@@ -1,0 +1,147 @@
+// Package journal is what the seed host must know while the Kubernetes API is down: which
+// steps of the bootstrap were begun, and by which address this host is known to the cluster.
+//
+// Nothing here is believed in place of looking. Every step observes and repairs each time it
+// runs; the journal says what was begun, for people, for messages and for `regiond reset`.
+// The one fact that decides anything is the node's address, because etcd would refuse or,
+// worse, form a second cluster if it changed (see Identity).
+//
+// The same bbolt file is handed to other rooms (DHCP leases, BMC capabilities); each of them
+// keeps to buckets of its own.
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// File is the name of the journal below the data directory.
+const File = "journal.db"
+
+// Buckets of this package. Other users of the same file must not use names with this prefix.
+var (
+	bucketSteps = []byte("bootstrap/steps")
+	bucketNode  = []byte("bootstrap/node")
+)
+
+// openTimeout bounds the wait for bbolt's file lock. The data directory has its own lock,
+// taken before; a wait here means that something else holds the file open.
+const openTimeout = 2 * time.Second
+
+// Journal is an open journal.
+type Journal struct {
+	db  *bbolt.DB
+	now func() time.Time
+}
+
+// Step is the last run of one step of the bootstrap.
+type Step struct {
+	// Name of the step, unique within the bootstrap.
+	Name string `json:"name"`
+	// Detail says what the step was about to change, e.g. a path.
+	Detail string `json:"detail,omitempty"`
+	// Begun is when the last run started: written, and synced to disk, before any effect.
+	Begun time.Time `json:"begun"`
+	// Ended is when it returned; zero while it runs, or if regiond died in it.
+	Ended time.Time `json:"ended,omitzero"`
+	// Error of the last run, empty when it succeeded.
+	Error string `json:"error,omitempty"`
+	// Runs counts the starts since the data directory was made.
+	Runs int `json:"runs"`
+}
+
+// Interrupted reports whether the last run began and never returned.
+func (s Step) Interrupted() bool { return s.Ended.IsZero() }
+
+// Open opens or creates the journal.
+func Open(path string, now func() time.Time) (*Journal, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout})
+	if errors.Is(err, bolterrors.ErrTimeout) {
+		return nil, fmt.Errorf("journal %s is held open by another process; stop it (fuser %s names it)", path, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w; if the file is damaged, move it away: "+
+			"it is built again, and only DHCP leases and the record of this host's address are lost", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, b := range [][]byte{bucketSteps, bucketNode} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("journal %s: make buckets: %w", path, err), db.Close())
+	}
+	return &Journal{db: db, now: now}, nil
+}
+
+// DB is the store itself, for the other rooms' buckets.
+func (j *Journal) DB() *bbolt.DB { return j.db }
+
+// Close closes the file.
+func (j *Journal) Close() error { return j.db.Close() }
+
+// Begin writes that a step is about to change something. It returns after the record is on disk.
+func (j *Journal) Begin(name, detail string) error {
+	return j.update(name, func(s *Step) {
+		s.Name, s.Detail, s.Begun, s.Ended, s.Error = name, detail, j.now().UTC(), time.Time{}, ""
+		s.Runs++
+	})
+}
+
+// End writes how a step that was begun returned.
+func (j *Journal) End(name string, result error) error {
+	return j.update(name, func(s *Step) {
+		s.Ended = j.now().UTC()
+		if result != nil {
+			s.Error = result.Error()
+		}
+	})
+}
+
+func (j *Journal) update(name string, change func(*Step)) error {
+	err := j.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketSteps)
+		var s Step
+		if v := b.Get([]byte(name)); v != nil {
+			if err := json.Unmarshal(v, &s); err != nil {
+				return err
+			}
+		}
+		change(&s)
+		v, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		return b.Put([]byte(name), v)
+	})
+	if err != nil {
+		return fmt.Errorf("journal: record step %q: %w", name, err)
+	}
+	return nil
+}
+
+// Steps returns all records in the order of their last start.
+func (j *Journal) Steps() ([]Step, error) { return steps(j.db) }
+
+// ReadSteps reads the records of a journal that is not open, for reset and for messages. A
+// missing file has no steps.
+func ReadSteps(path string) ([]Step, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", path, err)
+	}
+	s, err := steps(db)
+	return s, errors.Join(err, db.Close())
+}

@@ -1,0 +1,71 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lock is the right to use a data directory. It is a POSIX record lock (fcntl(2)), not flock(2):
+// the kernel tells who holds it, which a file with a pid in it can't be believed to do. Such a
+// lock is lost when its process closes any descriptor of the file, so nothing else in this process
+// opens it.
+type Lock struct{ file *os.File }
+
+const lockFile = "regiond.lock"
+
+func lockPath(dataDir string) string { return filepath.Join(dataDir, dirRun, lockFile) }
+
+func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }
+
+// TakeLock makes this process the only one that uses a data directory.
+func TakeLock(dataDir string) (*Lock, error) {
+	path := lockPath(dataDir)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, wholeFile())
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		held := wholeFile()
+		if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, held); err != nil {
+			held.Pid = 0
+		}
+		return nil, errors.Join(fmt.Errorf("regiond already runs on %s, pid %d; `regiond status` shows it. "+
+			"For a second region on this host set another controlPlane.dataDir", dataDir, held.Pid), f.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
+	return &Lock{file: f}, nil
+}
+
+// Release gives the data directory free.
+func (l *Lock) Release() error { return l.file.Close() }
+
+// LockOwner is the pid of the regiond that uses a data directory, 0 when none does. The process that
+// holds the lock must not call it.
+func LockOwner(dataDir string) (int, error) {
+	f, err := os.Open(lockPath(dataDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	held := wholeFile()
+	err = errors.Join(unix.FcntlFlock(f.Fd(), unix.F_GETLK, held), f.Close())
+	if err != nil {
+		return 0, fmt.Errorf("lock %s: %w", lockPath(dataDir), err)
+	}
+	if held.Type == unix.F_UNLCK {
+		return 0, nil
+	}
+	return int(held.Pid), nil
+}

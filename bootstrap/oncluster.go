@@ -1,0 +1,253 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/bootstrap/credentials"
+	"regiond.dev/regiond/region"
+)
+
+// Waiting for the API.
+const (
+	// apiTimeout is generous: a seed host under load, or an etcd that replays a long log. When it ends,
+	// regiond ends and is started again. On an emulated machine with two CPUs the API took 230 s.
+	apiTimeout = 10 * time.Minute
+	// nodeTimeout bounds the wait for the node, which imports images at the first start.
+	nodeTimeout = 5 * time.Minute
+	// applyTimeout bounds retries of what the API refuses while its own start-up hooks still run. On an
+	// emulated machine with two CPUs the resource definitions alone took 56 s.
+	applyTimeout = 5 * time.Minute
+	poll         = 100 * time.Millisecond
+	// controllersGrace is how long controllers may take to stop.
+	controllersGrace = 30 * time.Second
+)
+
+// onCluster runs the stages that need the API, then the controllers until ctx or the cluster ends.
+func (r *run) onCluster(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-r.cluster.Done():
+			cancel(errors.Join(errors.New("the control plane ended"), r.cluster.Err()))
+		}
+	}()
+	err := r.stages(ctx)
+	if err == nil {
+		err = r.runControllers(ctx)
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return nil // asked to stop
+	}
+	return err
+}
+
+func (r *run) stages(ctx context.Context) error {
+	if err := r.stage(ctx, stageAPI.of(r.cluster.URL()), r.waitAPI); err != nil {
+		return err
+	}
+	if err := r.stage(ctx, stageDefinitions, r.retry(func(ctx context.Context) error {
+		return addons.ApplyDefinitions(ctx, r.client)
+	})); err != nil {
+		return err
+	}
+	if err := r.stage(ctx, stageAddons, r.retry(r.applyAddons)); err != nil {
+		return err
+	}
+	if err := r.stage(ctx, stageRegion.of(r.region.Name), r.retry(r.applyRegion)); err != nil {
+		return err
+	}
+	return r.stage(ctx, stageNode.of(r.node), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+		defer cancel()
+		return r.cluster.Wait(ctx)
+	})
+}
+
+func (r *run) waitAPI(ctx context.Context) error {
+	d, err := discovery.NewDiscoveryClientForConfig(r.cluster.REST())
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, poll, apiTimeout, true, func(ctx context.Context) (bool, error) {
+		_, last = d.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, last)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	r.client, err = client.New(r.cluster.REST(), client.Options{Scheme: scheme})
+	return err
+}
+
+// retry repeats an effect that the API may refuse for a moment after its start: namespaces and
+// roles of its own are made by hooks that run behind readiness.
+func (r *run) retry(effect func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, applyTimeout, true, func(ctx context.Context) (bool, error) {
+			if last = effect(ctx); last != nil {
+				r.log.Debug("not applied yet", "error", last)
+			}
+			return last == nil, nil
+		})
+		if err != nil {
+			return errors.Join(last, err)
+		}
+		return nil
+	}
+}
+
+func (r *run) applyAddons(ctx context.Context) error {
+	values, err := r.addonValues()
+	if err != nil {
+		return err
+	}
+	objects, err := addons.Objects(values)
+	if err != nil {
+		return err
+	}
+	return addons.Apply(ctx, r.client, objects...)
+}
+
+// applyRegion applies the credentials, then the Region that refers to them. Credentials that can't be
+// read do not keep the region down: preflight refused them at the first start, and later the
+// control plane must come up so that they can be mended while servers go on.
+func (r *run) applyRegion(ctx context.Context) error {
+	r.importer = credentials.NewImporter(r.client, r.region.Spec.Hardware.Credentials)
+	r.state.watchProblems(r.importer.Problems)
+	if err := r.importer.Sync(ctx); err != nil {
+		r.log.Error("credentials not imported", "error", err)
+	}
+	wish, err := regionObject(r.region)
+	if err != nil {
+		return err
+	}
+	if err := addons.Apply(ctx, r.client, wish); err != nil {
+		return err
+	}
+	stored := &region.Region{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: r.region.Name}, stored); err != nil {
+		return err
+	}
+	stored.SetGroupVersionKind(region.GroupVersion.WithKind("Region"))
+	r.region = stored
+	return nil
+}
+
+// regionObject is the region as the operator wrote it, without status and what the API adds.
+func regionObject(r *region.Region) (*unstructured.Unstructured, error) {
+	b, err := region.ViewJSON(r)
+	if err != nil {
+		return nil, err
+	}
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal(b, &u.Object); err != nil {
+		return nil, fmt.Errorf("region as an object: %w", err)
+	}
+	return u, nil
+}
+
+// runControllers runs the controllers and the import of credentials until ctx ends or one of them does.
+func (r *run) runControllers(ctx context.Context) error {
+	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
+		return err
+	}
+	life, stop := context.WithCancel(ctx)
+	defer stop()
+	type end struct {
+		what string
+		err  error
+	}
+	ends := make(chan end, 2)
+	running := 1
+	started := sync.OnceFunc(func() { r.started(life) })
+	go func() { ends <- end{"watching credentials", r.importer.Watch(life, r.log)} }()
+	if r.config.Controllers != nil {
+		running++
+		r.state.enter("starting the controllers", now())
+		go func() { ends <- end{"controllers", r.config.Controllers(life, r.runtime(started))} }()
+	} else {
+		started()
+	}
+	var result error
+	for result == nil && life.Err() == nil && running > 0 {
+		select {
+		case <-ctx.Done():
+			stop()
+		case e := <-ends:
+			running--
+			switch {
+			case e.err != nil:
+				result = fmt.Errorf("%s: %w", e.what, e.err)
+			case e.what == "controllers" && ctx.Err() == nil:
+				result = errors.New("controllers ended without being asked to")
+			}
+		}
+	}
+	r.state.setReady(false)
+	r.state.enter("stopping the controllers", now())
+	if r.config.Stopping != nil {
+		r.config.Stopping()
+	}
+	r.stopping(ctx, "stopping the controllers")
+	stop()
+	late := time.NewTimer(controllersGrace)
+	defer late.Stop()
+	for running > 0 {
+		select {
+		case e := <-ends:
+			running--
+			if e.err != nil && result == nil && !errors.Is(e.err, context.Canceled) {
+				result = fmt.Errorf("%s: %w", e.what, e.err)
+			}
+		case <-late.C:
+			result = errors.Join(result, fmt.Errorf("controllers did not stop within %s", controllersGrace))
+			running = 0
+		}
+	}
+	return errors.Join(result, r.journal.End(stageControllers.name, result))
+}
+
+// started declares the region up, unless it is being stopped already.
+func (r *run) started(life context.Context) {
+	if life.Err() != nil {
+		return
+	}
+	r.state.enter("running", now())
+	r.state.setReady(true)
+	r.progress(fmt.Sprintf("region %s is up; `regiond status` shows it", r.region.Name))
+	r.log.Info("region is up", "region", r.region.Name)
+	if r.config.Ready != nil {
+		r.config.Ready()
+	}
+}
+
+func (r *run) runtime(started func()) Runtime {
+	return Runtime{
+		REST: r.cluster.REST(), Region: r.region, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
+		KubernetesURL: r.cluster.URL(), Started: started, Log: r.log,
+	}
+}

@@ -1,0 +1,265 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/bootstrap/credentials"
+	"regiond.dev/regiond/bootstrap/journal"
+	"regiond.dev/regiond/bootstrap/kube/cluster"
+	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/bootstrap/payload"
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/preflight"
+	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/region"
+)
+
+// Stages that every start runs, in this order.
+var (
+	stageHost        = stage{name: "host", doing: "preparing the kernel", done: "kernel prepared"}
+	stagePayload     = stage{name: "payload", doing: "unpacking the payload", done: "payload unpacked"}
+	stagePKI         = stage{name: "pki", doing: "checking the PKI", done: "PKI checked"}
+	stageCluster     = stage{name: "cluster", doing: "starting the control plane", done: "control plane starting"}
+	stageAPI         = stage{name: "api", doing: "waiting for the Kubernetes API", done: "Kubernetes API ready"}
+	stageDefinitions = stage{name: "definitions", doing: "applying resource definitions", done: "resource definitions applied"}
+	stageAddons      = stage{name: "addons", doing: "applying namespaces, roles and CoreDNS", done: "namespaces, roles and CoreDNS applied"}
+	stageRegion      = stage{name: "region", doing: "applying credentials and the region", done: "credentials and region applied"}
+	stageNode        = stage{name: "node", doing: "waiting for the node", done: "node ready"}
+	stageControllers = stage{name: "controllers"}
+)
+
+func (s stage) of(detail string) stage {
+	s.detail = detail
+	return s
+}
+
+// run is one run of a region.
+type run struct {
+	config  Config
+	log     *slog.Logger
+	region  *region.Region
+	dataDir string
+	node    string
+	wants   preflight.Wants
+	journal *journal.Journal
+	state   state
+
+	pki      *pki.PKI
+	payload  string
+	cluster  *cluster.Cluster
+	client   client.Client
+	importer *credentials.Importer
+}
+
+// Run makes this host the region's seed host and keeps it until the context ends. Then it stops
+// everything in reverse order and returns nil; pods stay. An error means that it could not come up
+// or could not go on; what it had started is stopped.
+func Run(ctx context.Context, c Config) (err error) {
+	r := &run{config: c, log: c.Log, region: c.Region, dataDir: c.Region.Spec.ControlPlane.DataDir}
+	if r.wants, err = preflight.WantsOf(r.region); err != nil {
+		return err
+	}
+	if r.node, err = nodeName(); err != nil {
+		return err
+	}
+	report, err := checkHost(ctx, r.wants, r.region.Spec.Hardware.Credentials)
+	if err != nil {
+		return err
+	}
+	if err := report.Err(); err != nil {
+		return err
+	}
+	lock, err := TakeLock(r.dataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	if r.journal, err = journal.Open(filepath.Join(r.dataDir, journal.File), now); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.journal.Close()) }()
+	if err := r.journal.CheckIdentity(journal.Identity{Region: r.region.Name, Address: r.wants.Management.String(), Node: r.node}); err != nil {
+		return err
+	}
+	// Nothing is logged before: the log is below the data directory, which preflight must not make.
+	r.tellPreflight(report)
+	if err := r.tellInterrupted(); err != nil {
+		return err
+	}
+	r.state.snapshot = status.Snapshot{Version: c.Version, Region: r.region.Name, PID: os.Getpid(), Started: now().UTC()}
+	stopServing := r.serveStatus(ctx)
+	defer stopServing()
+	return r.up(ctx)
+}
+
+// Preflight looks at this host for a region and judges it.
+func Preflight(ctx context.Context, r *region.Region) (preflight.Report, error) {
+	wants, err := preflight.WantsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return checkHost(ctx, wants, r.Spec.Hardware.Credentials)
+}
+
+func checkHost(ctx context.Context, wants preflight.Wants, files []region.Credential) (preflight.Report, error) {
+	var running *preflight.Process
+	pid, err := LockOwner(wants.DataDir)
+	if err != nil && !errors.Is(err, os.ErrPermission) { // without root the check "root" says enough
+		return nil, err
+	}
+	if pid != 0 {
+		p := preflight.Describe("/proc", pid)
+		running = &p
+	}
+	host, err := preflight.Collect(ctx, wants, running)
+	if err != nil {
+		return nil, fmt.Errorf("preflight: %w", err)
+	}
+	if host.Taken, err = taken(wants.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
+		return nil, err
+	}
+	for _, f := range files {
+		if _, err := credentials.Read(f.File); err != nil {
+			host.Credentials = append(host.Credentials, preflight.CredentialFault{Name: f.Name, Fault: err.Error()})
+		}
+	}
+	return preflight.Check(host, wants), nil
+}
+
+func (r *run) tellPreflight(report preflight.Report) {
+	for _, x := range report {
+		if x.Status == preflight.Warn {
+			r.log.Warn("preflight", "check", x.Check, "found", x.Message, "fix", x.Fix)
+			r.progress(fmt.Sprintf("warning: %s: %s; fix: %s", x.Check, x.Message, x.Fix))
+		}
+	}
+	r.progress("preflight: " + report.Summary())
+}
+
+// serveStatus answers `regiond status` until the returned function is called. It outlives ctx, so that
+// a stop can be watched.
+func (r *run) serveStatus(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := status.Serve(ctx, status.SocketPath(r.dataDir), r.state.read); err != nil {
+			r.log.Error("status is not served", "error", err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// up runs the stages, then the controllers, then stops what it started in reverse order.
+func (r *run) up(ctx context.Context) error {
+	if err := r.stage(ctx, stageHost, prepareKernel); err != nil {
+		return err
+	}
+	if err := r.stage(ctx, stagePayload.of(filepath.Join(r.dataDir, dirBin)), r.extract); err != nil {
+		return err
+	}
+	if err := r.stage(ctx, stagePKI.of(PKIDir(r.dataDir)), r.loadPKI); err != nil {
+		return err
+	}
+	// The cluster outlives ctx: controllers are stopped first.
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	err := r.stage(ctx, stageCluster.of(r.dataDir), func(context.Context) error { return r.startCluster(life) })
+	if err != nil {
+		return err
+	}
+	err = r.onCluster(ctx)
+	r.state.setReady(false)
+	r.state.enter("stopping the control plane", now())
+	r.stopping(ctx, "stopping the control plane")
+	stop()
+	<-r.cluster.Done()
+	r.log.Info("the control plane has stopped")
+	return errors.Join(err, r.cluster.Err())
+}
+
+func (r *run) stopping(ctx context.Context, text string) {
+	if ctx.Err() != nil {
+		r.progress(text)
+	}
+}
+
+func (r *run) extract(context.Context) (err error) {
+	r.payload, err = payload.Extract(filepath.Join(r.dataDir, dirBin))
+	return err
+}
+
+func (r *run) loadPKI(context.Context) (err error) {
+	if r.pki, err = pki.Load(PKIDir(r.dataDir)); err != nil {
+		return err
+	}
+	r.state.watchPKI(r.pki)
+	return nil
+}
+
+func (r *run) startCluster(life context.Context) error {
+	c, err := r.clusterConfig()
+	if err != nil {
+		return err
+	}
+	if r.cluster, err = cluster.Start(life, c); err != nil {
+		return err
+	}
+	r.state.watch(r.cluster.Components)
+	return nil
+}
+
+func (r *run) clusterConfig() (cluster.Config, error) {
+	pods, err := netip.ParsePrefix(r.region.Spec.ControlPlane.PodCIDR)
+	if err != nil {
+		return cluster.Config{}, fmt.Errorf("spec.controlPlane.podCIDR: %w", err)
+	}
+	services, err := netip.ParsePrefix(r.region.Spec.ControlPlane.ServiceCIDR)
+	if err != nil {
+		return cluster.Config{}, fmt.Errorf("spec.controlPlane.serviceCIDR: %w", err)
+	}
+	nameservers, err := r.nameservers()
+	if err != nil {
+		return cluster.Config{}, err
+	}
+	return cluster.Config{
+		NodeName: r.node, Address: r.wants.Management, PodCIDR: pods, ServiceCIDR: services,
+		Nameservers: nameservers, DataDir: r.dataDir, PKI: r.pki, PayloadDir: r.payload, Log: r.log,
+	}, nil
+}
+
+// nameservers for names outside the cluster: the host's own, or else those that servers are given.
+func (r *run) nameservers() ([]netip.Addr, error) {
+	own, err := cluster.Nameservers(nil)
+	if err != nil || len(own) > 0 {
+		return own, err
+	}
+	var given []netip.Addr
+	for i, s := range r.region.Spec.Networks.Provisioning.DNS {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return nil, fmt.Errorf("spec.networks.provisioning.dns[%d]: %w", i, err)
+		}
+		given = append(given, a)
+	}
+	return given, nil
+}
+
+func (r *run) addonValues() (addons.Values, error) {
+	c, err := r.clusterConfig()
+	return addons.Values{
+		DNSAddress: config.DNSIP(c.ServiceCIDR), CoreDNSImage: payload.ImageCoreDNS, Upstreams: c.Nameservers,
+	}, err
+}

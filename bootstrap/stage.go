@@ -1,0 +1,174 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/supervisor"
+)
+
+// slow is when a stage that still runs is told again, and what it waits for.
+const slow = 10 * time.Second
+
+// stage is one stage of the bootstrap.
+type stage struct {
+	// name is stable, for the journal.
+	name string
+	// doing and done are shown to people while it runs and when it has ended.
+	doing, done string
+	// detail of what is about to be changed, for the journal.
+	detail string
+}
+
+// stage runs one stage: intent in the journal, then the effect, then the result.
+func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) error) error {
+	if err := r.journal.Begin(s.name, s.detail); err != nil {
+		return err
+	}
+	begun := now()
+	r.state.enter(s.doing, begun)
+	r.log.Info("stage begins", "stage", s.name, "detail", s.detail)
+	told := make(chan struct{})
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer close(told)
+		r.tell(ctx, s.doing, begun)
+	}()
+	err := effect(ctx)
+	cancel()
+	<-told
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.doing, err)
+		r.log.Error("stage failed", "stage", s.name, "error", err)
+		return errors.Join(err, r.journal.End(s.name, err))
+	}
+	r.log.Info("stage ends", "stage", s.name, "took", now().Sub(begun))
+	r.progress(s.done)
+	return r.journal.End(s.name, nil)
+}
+
+// tell says every while that a stage still runs.
+func (r *run) tell(ctx context.Context, text string, begun time.Time) {
+	t := time.NewTicker(slow)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			r.progress(fmt.Sprintf("still %s, for %s%s", text, now().Sub(begun).Round(time.Second), r.awaited()))
+		}
+	}
+}
+
+// awaited names the components that are not ready and why.
+func (r *run) awaited() string {
+	var b strings.Builder
+	for _, c := range r.state.components() {
+		if c.Ready {
+			continue
+		}
+		why := c.Waiting
+		if why == "" {
+			why = c.LastExit
+		}
+		if why == "" {
+			why = "starting"
+		}
+		fmt.Fprintf(&b, "; %s: %s", c.Name, why)
+	}
+	return b.String()
+}
+
+func (r *run) progress(text string) {
+	if r.config.Progress != nil {
+		r.config.Progress(text)
+	}
+}
+
+// state is what status is told. It is changed by the run and read by the socket.
+type state struct {
+	mu       sync.Mutex
+	snapshot status.Snapshot
+	source   func() []supervisor.Component
+	pki      *pki.PKI
+	problems func() []string
+}
+
+func (s *state) enter(text string, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Stage, s.snapshot.StageSince = text, since.UTC()
+}
+
+func (s *state) watch(components func() []supervisor.Component) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source = components
+}
+
+func (s *state) watchPKI(p *pki.PKI) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pki = p
+}
+
+func (s *state) watchProblems(problems func() []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = problems
+}
+
+func (s *state) setReady(ready bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshot.Ready = ready
+}
+
+func (s *state) components() []supervisor.Component {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.source == nil {
+		return nil
+	}
+	return s.source()
+}
+
+func (s *state) read() status.Snapshot {
+	components := s.components()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.snapshot
+	out.Components = components
+	if s.problems != nil {
+		out.Problems = slices.Clone(s.problems())
+	}
+	if s.pki != nil {
+		var err error
+		if out.Certificates, err = s.pki.Inventory(); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+		}
+	}
+	return out
+}
+
+// tellInterrupted reports stages that an earlier run began and did not end.
+func (r *run) tellInterrupted() error {
+	steps, err := r.journal.Steps()
+	if err != nil {
+		return err
+	}
+	for _, s := range steps {
+		if s.Interrupted() && s.Name != stageControllers.name {
+			r.progress(fmt.Sprintf("an earlier start was interrupted at %s while %q; continuing", s.Begun.Format(time.RFC3339), s.Name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/region"
+)
+
+// Facts are what was seen of a region.
+type Facts struct {
+	DataDir string
+	// Daemon is what the running regiond says; nil with DaemonError when it can't be asked.
+	Daemon      *Snapshot
+	DaemonError string
+	// APIError is why the Kubernetes API could not be asked; the objects below are empty then.
+	APIError string
+	Nodes    []corev1.Node
+	Servers  []region.Server
+	Hosts    []region.Host
+	// Leases of hosts, which are named like them.
+	Leases []coordinationv1.Lease
+}
+
+// Build makes the model of the facts.
+func Build(f Facts) Region {
+	r := Region{ControlPlane: controlPlane(f), Servers: []Server{}, Hosts: []Host{}}
+	if f.Daemon != nil {
+		r.Region = f.Daemon.Region
+	}
+	heartbeats := map[string]time.Time{}
+	for _, l := range f.Leases {
+		if t := l.Spec.RenewTime; t != nil {
+			heartbeats[l.Name] = t.Time
+		}
+	}
+	for _, s := range f.Servers {
+		r.Servers = append(r.Servers, server(s, heartbeats[s.Name]))
+	}
+	for _, h := range f.Hosts {
+		r.Hosts = append(r.Hosts, host(h, heartbeats[h.Name]))
+	}
+	slices.SortFunc(r.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
+
+	r.Message = r.ControlPlane.Message
+	if r.ControlPlane.Ready {
+		r.Message = awaited(r.Servers)
+	}
+	r.Ready = r.Message == ""
+	return r
+}
+
+// awaited says which servers are not ready.
+func awaited(servers []Server) string {
+	waiting := 0
+	first := ""
+	for _, s := range servers {
+		if !s.Ready {
+			waiting++
+			first = cmp.Or(first, s.Name)
+		}
+	}
+	switch waiting {
+	case 0:
+		return ""
+	case 1:
+		return "server " + first + " is not ready"
+	}
+	return fmt.Sprintf("%d of %d servers are not ready, %s first", waiting, len(servers), first)
+}
+
+func controlPlane(f Facts) ControlPlane {
+	c := ControlPlane{Components: []Component{}, Nodes: []Node{}}
+	if d := f.Daemon; d != nil {
+		if len(d.Certificates) > 0 {
+			first := slices.MinFunc(d.Certificates, func(a, b pki.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+			c.Certificate = &Certificate{Name: first.Name, NotAfter: first.NotAfter}
+		}
+		c.Version, c.PID, c.Since, c.Started, c.Problems = d.Version, d.PID, d.Started, d.Ready, d.Problems
+		for _, x := range d.Components {
+			k := Component{Name: x.Name, Ready: x.Ready, PID: x.PID, Since: x.Since, Restarts: x.Restarts,
+				Log: filepath.Join(f.DataDir, "log", x.Name+".log")}
+			if !x.Ready {
+				k.Message = cmp.Or(x.Waiting, x.LastExit, "starting")
+			}
+			c.Components = append(c.Components, k)
+		}
+	}
+	for _, n := range f.Nodes {
+		c.Nodes = append(c.Nodes, node(n))
+	}
+	c.Message = controlPlaneMessage(f, c)
+	c.Ready = c.Message == ""
+	return c
+}
+
+// controlPlaneMessage names the first cause in the order in which things depend on each other, so that
+// a dead etcd is not told as a missing API.
+func controlPlaneMessage(f Facts, c ControlPlane) string {
+	if f.Daemon == nil {
+		return f.DaemonError
+	}
+	for _, k := range c.Components {
+		// A component that waits for another is not the cause.
+		if !k.Ready && k.Message != "" && !waits(f, k.Name) {
+			return fmt.Sprintf("%s is not ready: %s; see %s", k.Name, clip(k.Message), k.Log)
+		}
+	}
+	switch {
+	case !f.Daemon.Ready:
+		return "bootstrap: " + f.Daemon.Stage
+	case f.APIError != "":
+		return fmt.Sprintf("the Kubernetes API does not answer: %s; see %s", f.APIError, filepath.Join(f.DataDir, "log", "kube-apiserver.log"))
+	case len(c.Nodes) == 0:
+		return "no node has registered; see " + filepath.Join(f.DataDir, "log", "kubelet.log")
+	}
+	for _, n := range c.Nodes {
+		if !n.Ready {
+			return fmt.Sprintf("node %s is not Ready: %s; see %s", n.Name, n.Message, filepath.Join(f.DataDir, "log", "kubelet.log"))
+		}
+	}
+	return ""
+}
+
+func waits(f Facts, name string) bool {
+	for _, x := range f.Daemon.Components {
+		if x.Name == name {
+			return x.Waiting != ""
+		}
+	}
+	return false
+}
+
+func node(n corev1.Node) Node {
+	out := Node{Name: n.Name, Version: n.Status.NodeInfo.KubeletVersion, Message: "the kubelet has not reported yet"}
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			out.Address = a.Address
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type != corev1.NodeReady {
+			continue
+		}
+		out.Ready, out.Since, out.Message = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time, c.Message
+	}
+	if out.Ready {
+		out.Message = ""
+	}
+	return out
+}
+
+func server(s region.Server, heartbeat time.Time) Server {
+	out := Server{
+		Name: s.Name, BMC: s.Spec.BMC.Address, Power: s.Status.Power, Phase: s.Status.Phase,
+		Heartbeat: heartbeat, Reason: "New", Message: "waiting for the controller to look at it",
+	}
+	if p := s.Spec.BMC.Port; p != 0 && p != region.DefaultBMCPort {
+		out.BMC = net.JoinHostPort(out.BMC, strconv.Itoa(int(p)))
+	}
+	if c := meta.FindStatusCondition(s.Status.Conditions, region.ConditionReady); c != nil {
+		out.Ready = c.Status == metav1.ConditionTrue
+		out.Reason, out.Message, out.Since = c.Reason, c.Message, c.LastTransitionTime.Time
+	}
+	return out
+}
+
+func host(h region.Host, heartbeat time.Time) Host {
+	out := Host{
+		Name: h.Name, Role: h.Spec.Role, Image: h.Status.Image, Slot: h.Status.Slot, Kernel: h.Status.Kernel,
+		Heartbeat: heartbeat, Healthy: string(metav1.ConditionUnknown), Message: "its agent has not reported yet",
+	}
+	if h.Status.BootTime != nil {
+		out.Booted = h.Status.BootTime.Time
+	}
+	if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionHealthy); c != nil {
+		out.Healthy, out.Message = string(c.Status), c.Message
+	}
+	return out
+}

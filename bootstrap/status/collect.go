@@ -1,0 +1,78 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/region"
+)
+
+// apiTimeout bounds the questions to the Kubernetes API.
+const apiTimeout = 5 * time.Second
+
+// Collect asks the running regiond and the Kubernetes API. It does not fail: what could not be asked
+// is part of the facts.
+func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
+	f := Facts{DataDir: dataDir}
+	var err error
+	if f.Daemon, err = Fetch(ctx, SocketPath(dataDir)); err != nil {
+		f.DaemonError = daemonError(dataDir, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if err := f.askAPI(ctx, kubeconfig); err != nil {
+		f.APIError = err.Error()
+	}
+	return f
+}
+
+func daemonError(dataDir string, err error) string {
+	switch {
+	case errors.Is(err, os.ErrPermission):
+		return "only root may ask regiond: sudo regiond status"
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("regiond does not run on %s; start it with systemctl start regiond, or with regiond run -f region.yaml", dataDir)
+	}
+	return fmt.Sprintf("regiond on %s does not answer: %v", dataDir, err)
+}
+
+func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
+	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	c, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return err
+	}
+	f.Nodes = nodes.Items
+	var servers region.ServerList
+	var hosts region.HostList
+	var leases coordinationv1.LeaseList
+	// Before the definitions were applied there are no servers to list; regiond tells its stage then.
+	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &leases, client.InNamespace(addons.NamespaceHosts))); err != nil {
+		return err
+	}
+	f.Servers, f.Hosts, f.Leases = servers.Items, hosts.Items, leases.Items
+	return nil
+}

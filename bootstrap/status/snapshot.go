@@ -1,0 +1,98 @@
+// Package status is what `regiond status` shows: a model built by a pure function from what was
+// seen, and its rendering. The running regiond tells of its own components over a socket that only
+// root can open, so that status works when the Kubernetes API does not.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/supervisor"
+)
+
+// Snapshot is what a running regiond says of itself.
+type Snapshot struct {
+	Version string `json:"version"`
+	Region  string `json:"region"`
+	PID     int    `json:"pid"`
+	// Started is when this regiond was started.
+	Started time.Time `json:"started"`
+	// Ready: the control plane and the controllers run.
+	Ready bool `json:"ready"`
+	// Stage of the bootstrap that runs, or ran last, and since when.
+	Stage      string    `json:"stage"`
+	StageSince time.Time `json:"stageSince"`
+	// Components of the control plane in their order of start.
+	Components []supervisor.Component `json:"components,omitempty"`
+	// Certificates of the control plane.
+	Certificates []pki.Certificate `json:"certificates,omitempty"`
+	// Problems that regiond keeps trying to get over.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// SocketPath of a data directory.
+func SocketPath(dataDir string) string { return filepath.Join(dataDir, "run", "regiond.sock") }
+
+const snapshotPath = "/v1/snapshot"
+
+// Serve answers with snapshots on a Unix socket (mode 0600) until the context ends. The caller holds
+// the data directory's lock, so a socket that exists is a dead one.
+func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return fmt.Errorf("status socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+snapshotPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(snapshot()) // the caller went away
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // the listener is closed, nothing else matters
+	defer stopped()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("status socket: %w", err)
+	}
+	return nil
+}
+
+// Fetch asks the regiond of a socket for its snapshot.
+func Fetch(ctx context.Context, path string) (*Snapshot, error) {
+	c := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://regiond"+snapshotPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status socket %s: %s", path, resp.Status)
+	}
+	var s Snapshot
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		return nil, fmt.Errorf("status socket %s: %w", path, err)
+	}
+	return &s, nil
+}

@@ -1,0 +1,209 @@
+package status_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/supervisor"
+	"regiond.dev/regiond/region"
+)
+
+var (
+	update = flag.Bool("update", false, "write golden files")
+	now    = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+)
+
+func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+
+// ready are the facts of a region in which all is well.
+func ready() status.Facts {
+	since := now.Add(-26 * time.Hour)
+	f := status.Facts{
+		DataDir: "/var/lib/regiond",
+		Daemon: &status.Snapshot{Version: "v0.1.0", Region: "tokyo", PID: 812, Started: since, Ready: true, Stage: "running",
+			Components: []supervisor.Component{
+				{Name: "containerd", PID: 830, Since: since, Ready: true},
+				{Name: "etcd", PID: 831, Since: since, Ready: true},
+				{Name: "kube-apiserver", PID: 845, Since: since, Ready: true},
+				{Name: "kubelet", PID: 1790, Since: now.Add(-3 * time.Minute), Restarts: 1, Ready: true, LastExit: "signal: killed"},
+			},
+			Certificates: []pki.Certificate{
+				{Name: "ca", NotAfter: now.AddDate(10, 0, 0), Authority: true},
+				{Name: "etcd/server", NotAfter: now.AddDate(0, 11, 0)},
+			}},
+		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "seed"}, Status: corev1.NodeStatus{
+			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.20.0.2"}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(26 * time.Hour), Message: "kubelet is posting ready status"}},
+		}}},
+	}
+	for name, bmc := range map[string]string{"node1": "10.30.0.11", "node2": "10.30.0.12"} {
+		boot := ago(20 * time.Minute)
+		beat := metav1.NewMicroTime(now.Add(-4 * time.Second))
+		f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: bmc, Port: 623}},
+			Status: region.ServerStatus{Power: region.PowerOn, Phase: region.PhaseReady, Conditions: []metav1.Condition{
+				{Type: region.ConditionReady, Status: metav1.ConditionTrue, Reason: "AgentHealthy", Message: "the agent reports healthy", LastTransitionTime: ago(19 * time.Minute)}}}})
+		f.Hosts = append(f.Hosts, region.Host{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: region.HostSpec{Role: region.RoleCompute},
+			Status: region.HostStatus{Image: "trixie-0a1b2c3d", Slot: "A", Kernel: "6.12.48+deb13-amd64", BootTime: &boot,
+				Conditions: []metav1.Condition{{Type: region.ConditionHealthy, Status: metav1.ConditionTrue, Message: "nothing is wrong"}}}})
+		f.Leases = append(f.Leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &beat}})
+	}
+	return f
+}
+
+func down(f status.Facts) status.Facts {
+	f.Nodes, f.Servers, f.Hosts, f.Leases = nil, nil, nil, nil
+	return f
+}
+
+func TestTables(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts func() status.Facts
+		ready bool
+	}{
+		{"ready", ready, true},
+		{"no-servers", func() status.Facts {
+			f := ready()
+			f.Servers, f.Hosts, f.Leases = nil, nil, nil
+			return f
+		}, true},
+		{"server-waits", func() status.Facts {
+			f := ready()
+			for i := range f.Servers {
+				if s := &f.Servers[i]; s.Name == "node2" {
+					s.Spec.BMC.Port = 6230
+					s.Status = region.ServerStatus{Power: region.PowerOff, Phase: region.PhaseFailed, Conditions: []metav1.Condition{
+						{Type: region.ConditionReady, Status: metav1.ConditionFalse, Reason: "DiskNotUnique", LastTransitionTime: ago(90 * time.Second),
+							Message: "two disks fit the profile compute: S1 (/dev/sda, 480 GB), S2 (/dev/sdb, 480 GB); narrow rootDisk"}}}
+				}
+			}
+			f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: "node3"}, Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.30.0.13"}}})
+			f.Hosts = append(f.Hosts, region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node3"}})
+			return f
+		}, false},
+		{"etcd-down", func() status.Facts {
+			f := down(ready())
+			f.APIError = "dial tcp 10.20.0.2:6443: connect: connection refused"
+			c := f.Daemon.Components
+			c[1] = supervisor.Component{Name: "etcd", Restarts: 4, LastExit: "exit status 1"}
+			c[2] = supervisor.Component{Name: "kube-apiserver", Restarts: 4, Waiting: "waiting for etcd to be ready"}
+			return f
+		}, false},
+		{"api-down", func() status.Facts {
+			f := down(ready())
+			f.APIError = "dial tcp 10.20.0.2:6443: i/o timeout"
+			return f
+		}, false},
+		{"starting", func() status.Facts {
+			f := down(ready())
+			f.APIError = "connection refused"
+			f.Daemon.Ready, f.Daemon.Stage, f.Daemon.Components = false, "unpacking the payload", nil
+			return f
+		}, false},
+		{"not-running", func() status.Facts {
+			f := down(ready())
+			f.Daemon, f.DaemonError, f.APIError = nil, "regiond does not run on /var/lib/regiond: systemctl start regiond, or regiond run -f region.yaml", "refused"
+			return f
+		}, false},
+		{"node-not-ready", func() status.Facts {
+			f := ready()
+			f.Nodes[0].Status.Conditions[0].Status, f.Nodes[0].Status.Conditions[0].Message = corev1.ConditionFalse, "container runtime is down"
+			f.Daemon.Problems = []string{`credentials "rack1": open /etc/regiond/bmc.yaml: no such file or directory`}
+			return f
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := status.Build(c.facts())
+			if r.Ready != c.ready {
+				t.Errorf("ready %v: %s", r.Ready, r.Message)
+			}
+			var b bytes.Buffer
+			if err := r.Table(&b, now); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name+".txt", b.Bytes())
+		})
+	}
+}
+
+func TestJSONIsStable(t *testing.T) {
+	b, err := json.MarshalIndent(status.Build(ready()), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "ready.json", append(b, '\n'))
+	// Lists are never null, so that programs can walk them.
+	b, err = json.Marshal(status.Build(status.Facts{DaemonError: "not running"}))
+	if err != nil || strings.Contains(string(b), "null") {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("differs from %s (go test -update writes it):\n%s", path, got)
+	}
+}
+
+func TestSnapshotOverTheSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "regiond.sock")
+	if _, err := status.Fetch(t.Context(), path); err == nil {
+		t.Fatal("no error without a socket")
+	}
+	// The socket of a regiond that was killed is in the way.
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- status.Serve(ctx, path, func() status.Snapshot {
+			return status.Snapshot{Region: "tokyo", Components: []supervisor.Component{{Name: "etcd", PID: 7}}}
+		})
+	}()
+	var s *status.Snapshot
+	var err error
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if s, err = status.Fetch(t.Context(), path); err == nil {
+			break
+		}
+	}
+	if err != nil || s.Region != "tokyo" || s.Components[0].PID != 7 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
+		t.Errorf("socket mode %v, %v", i.Mode(), err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,41 @@
+package systemd
+
+import (
+	"fmt"
+	"net"
+)
+
+// Notifier tells the service manager about this service (sd_notify(3)). The zero value, without a
+// socket, tells nobody.
+type Notifier struct {
+	// Socket as given in $NOTIFY_SOCKET. The caller removes it from the environment, so that
+	// components, some of which speak the same protocol, do not answer for regiond.
+	Socket string
+}
+
+// Messages of the protocol.
+const (
+	Ready    = "READY=1"
+	Stopping = "STOPPING=1"
+	Watchdog = "WATCHDOG=1"
+)
+
+// Status is a message that systemctl status shows.
+func Status(text string) string { return "STATUS=" + text }
+
+// Notify sends one message.
+func (n Notifier) Notify(message string) error {
+	if n.Socket == "" {
+		return nil
+	}
+	// A name that begins with "@" is in the abstract namespace; package net takes it as such.
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.Socket, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify systemd: %w", err)
+	}
+	_, err = c.Write([]byte(message))
+	if cerr := c.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
