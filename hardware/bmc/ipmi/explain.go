@@ -1,0 +1,72 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bougou/go-ipmi/pkg/types"
+
+	"regiond.dev/regiond/hardware/bmc"
+)
+
+// errPrivilege: the user may log in but not do what is needed.
+var errPrivilege = errors.New("the user's privilege limit is too low")
+
+// explain turns an error of the layers below into one that says what, where and what to do.
+func (b *BMC) explain(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e := (*bmc.Error)(nil); errors.As(err, &e) {
+		return err
+	}
+	status := (*types.RmcpStatusError)(nil)
+	code := types.CompletionCode(0)
+	switch {
+	case errors.Is(err, errCredentials):
+		return b.fail(bmc.Terminal, bmc.ReasonCredentialsRefused, operation, "user name or password refused", credentialsAdvice, nil)
+	case errors.Is(err, errPrivilege):
+		return b.privilege(operation, err)
+	case errors.As(err, &status):
+		policy, reason := bmc.ClassOfStatus(status.StatusCode())
+		switch reason {
+		case bmc.ReasonCredentialsRefused:
+			return b.fail(policy, reason, operation, "user name or password refused", credentialsAdvice, err)
+		case bmc.ReasonPrivilegeInsufficient:
+			return b.privilege(operation, err)
+		case bmc.ReasonSessionsExhausted:
+			return b.fail(policy, reason, operation, "all sessions of the BMC are in use", "end other IPMI clients; lost sessions end by themselves after a minute", err)
+		case bmc.ReasonUnsupported:
+			return b.fail(policy, reason, operation, "the BMC accepts neither cipher suite 17 nor 3", "enable one of them on the BMC (LAN parameter 24)", err)
+		}
+		return b.fail(policy, reason, operation, "the BMC refused the session", "", err)
+	case errors.As(err, &code):
+		policy, reason := bmc.ClassOfCompletionCode(code)
+		if reason == bmc.ReasonPrivilegeInsufficient {
+			return b.privilege(operation, err)
+		}
+		return b.fail(policy, reason, operation, "the BMC refused the command", "", err)
+	case errors.Is(err, errRefused):
+		return b.fail(bmc.Retry, bmc.ReasonUnreachable, operation, "the BMC cannot be reached", "check address, port and route, and that IPMI over LAN is enabled", err)
+	case errors.Is(err, errNoAnswer), errors.Is(err, errSilentOpen):
+		return b.fail(bmc.Retry, bmc.ReasonNoAnswer, operation, "the BMC does not answer", "check power and network of the BMC and that IPMI over LAN is enabled", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return b.fail(bmc.Retry, bmc.ReasonNoAnswer, operation, "cut off before the BMC was done", "", err)
+	}
+	return b.fail(bmc.Retry, bmc.ReasonProtocolError, operation, "the BMC answered what IPMI v2.0 does not allow", "", err)
+}
+
+const credentialsAdvice = "correct the credentials; they are not tried again before, to avoid a lock-out"
+
+func (b *BMC) privilege(operation string, err error) error {
+	return b.fail(bmc.Terminal, bmc.ReasonPrivilegeInsufficient, operation,
+		fmt.Sprintf("the user may not act as %s", b.c.Privilege), "raise the user's privilege limit for the LAN channel on the BMC", err)
+}
+
+func (b *BMC) fail(policy bmc.Policy, reason, operation, detail, advice string, err error) error {
+	return &bmc.Error{
+		Policy: policy, Reason: reason, Address: b.c.Address, Username: b.c.Username,
+		Operation: operation, Detail: detail, Advice: advice, Err: err,
+	}
+}

@@ -1,0 +1,131 @@
+package ipmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bougou/go-ipmi/pkg/command/chassis"
+
+	"regiond.dev/regiond/hardware/bmc"
+)
+
+// Power reads the power state.
+func (b *BMC) Power(ctx context.Context) (bmc.PowerState, error) {
+	var r chassis.GetChassisStatusResponse
+	if err := b.do(ctx, "read power state", &chassis.GetChassisStatusRequest{}, &r); err != nil {
+		return bmc.PowerUnknown, err
+	}
+	if r.PowerIsOn {
+		return bmc.PowerOn, nil
+	}
+	return bmc.PowerOff, nil
+}
+
+// SetPower acts and returns when the state that the action leads to was observed, or with an error when ctx ends
+// before. A state that is there already is left alone, so it may be called again after any error.
+func (b *BMC) SetPower(ctx context.Context, action bmc.PowerAction) error {
+	switch action {
+	case bmc.On:
+		return b.reach(ctx, bmc.PowerOn, chassis.ChassisControlPowerUp)
+	case bmc.Off:
+		return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+	case bmc.Cycle:
+		// The BMC's own power cycle command is not used: it cannot be observed, is refused with 0xD5 by
+		// a server that is off, and a repeated packet would cycle twice.
+		if err := b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown); err != nil {
+			return err
+		}
+		return b.reach(ctx, bmc.PowerOn, chassis.ChassisControlPowerUp)
+	case bmc.SoftOff:
+		return b.softOff(ctx)
+	}
+	return b.fail(bmc.Terminal, bmc.ReasonUnsupported, "set power", fmt.Sprintf("unknown power action %q", action), "use On, Off, Cycle or SoftOff", nil)
+}
+
+// reach brings the server into the wished state by the given command.
+func (b *BMC) reach(ctx context.Context, wish bmc.PowerState, control chassis.ChassisControl) error {
+	operation := "power " + string(wish)
+	// A context with a deadline is the bound; it goes by the machine's clock, not by b.c.Clock.
+	_, bounded := ctx.Deadline()
+	deadline := b.c.Clock.Now().Add(b.c.PowerTimeout)
+	var sent time.Time
+	var refusal, silence error // of the last control command, and of the last look at the state
+	state := bmc.PowerUnknown
+	for {
+		observed, err := b.Power(ctx)
+		switch {
+		case err == nil && observed == wish:
+			return nil
+		case err == nil:
+			state, silence = observed, nil
+		case bmc.Class(err) == bmc.Terminal, ctx.Err() != nil && state == bmc.PowerUnknown:
+			return err
+		case ctx.Err() != nil:
+			return b.unchanged(operation, wish, state, errors.Join(context.Cause(ctx), refusal))
+		default:
+			// A BMC may fall silent while it switches the power; the deadline bounds this.
+			silence = err
+		}
+		now := b.c.Clock.Now()
+		if !bounded && !now.Before(deadline) {
+			return b.unchanged(operation, wish, state, errors.Join(refusal, silence))
+		}
+		if err == nil && (sent.IsZero() || now.Sub(sent) >= b.c.ControlInterval) {
+			refusal = b.control(ctx, operation, control)
+			if bmc.Class(refusal) == bmc.Terminal {
+				return refusal
+			}
+			sent = now
+		}
+		if err := b.sleep(ctx, b.c.PollInterval); err != nil {
+			return b.unchanged(operation, wish, state, errors.Join(err, refusal))
+		}
+	}
+}
+
+func (b *BMC) unchanged(operation string, wish, state bmc.PowerState, cause error) error {
+	return b.fail(bmc.Retry, bmc.ReasonPowerStateUnchanged, operation,
+		fmt.Sprintf("the power state is %s, not %s", state, wish), "look at the server's console and at the BMC's event log", cause)
+}
+
+func (b *BMC) control(ctx context.Context, operation string, control chassis.ChassisControl) error {
+	return b.do(ctx, operation, &chassis.ChassisControlRequest{ChassisControl: control}, &chassis.ChassisControlResponse{})
+}
+
+// softOff asks the operating system, and cuts the power when it does not obey in time.
+func (b *BMC) softOff(ctx context.Context) error {
+	const operation = "soft power off"
+	state, err := b.Power(ctx)
+	if err != nil || state == bmc.PowerOff {
+		return err
+	}
+	err = b.control(ctx, operation, chassis.ChassisControlSoftShutdown)
+	if err != nil && !answered(err) {
+		// Lost on the way or refused for the user: no reason to pull the plug.
+		return err
+	}
+	if err != nil {
+		// Soft shutdown is optional (table 28-4).
+		b.log.Info("BMC does not do a soft power off, cutting the power", "error", err)
+		return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+	}
+	until := b.c.Clock.Now().Add(b.c.SoftOffTimeout)
+	for b.c.Clock.Now().Before(until) {
+		if err := b.sleep(ctx, b.c.PollInterval); err != nil {
+			return b.unchanged(operation, bmc.PowerOff, state, err)
+		}
+		state, err = b.Power(ctx)
+		switch {
+		case err == nil && state == bmc.PowerOff:
+			return nil
+		case bmc.Class(err) == bmc.Terminal:
+			return err
+		case ctx.Err() != nil:
+			return b.unchanged(operation, bmc.PowerOff, state, context.Cause(ctx))
+		}
+	}
+	b.log.Info("operating system did not shut down in time, cutting the power", "waited", b.c.SoftOffTimeout)
+	return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+}
