@@ -1,0 +1,174 @@
+package efi_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"regiond.dev/regiond/hardware/installer/efi"
+)
+
+const global = "-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+var entry = efi.BootEntry{
+	Label: "regiond", Path: `\EFI\systemd\systemd-bootx64.efi`, Partition: 2, StartLBA: 4096, Sectors: 524288,
+	PartitionGUID: "01234567-89AB-CDEF-8123-456789ABCDEF",
+}
+
+// regiondOption is the EFI_LOAD_OPTION of that entry, put together by hand from UEFI 2.10 sections 3.1.3,
+// 10.3.5.1 and 10.3.5.4. (That firmware boots what is made of it, the QEMU test shows.)
+const regiondOption = "01000000" + "7400" + "72006500670069006f006e0064000000" +
+	"04012a00" + "02000000" + "0010000000000000" + "0000080000000000" + "67452301ab89efcd8123456789abcdef" + "0202" +
+	"04044600" + "5c004500460049005c00730079007300740065006d0064005c00730079007300740065006d0064002d0062006f006f0074007800360034002e006500660069000000" +
+	"7fff0400"
+
+// variables is a folder with the given files, content without attributes in hex.
+func variables(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		b, err := hex.DecodeString("07000000" + content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+global), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+global))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, ok := strings.CutPrefix(hex.EncodeToString(b), "07000000")
+		if !ok {
+			t.Errorf("%s has attributes %x", f, b[:4])
+		}
+		found[strings.TrimSuffix(filepath.Base(f), global)] = text
+	}
+	return found
+}
+
+// Options of firmware: "UEFI PXE" and an old entry of ours for a partition that is gone.
+const (
+	pxe  = "01000000" + "0400" + "5500450046004900200050005800450000" + "00" + "7fff0400"
+	old  = "01000000" + "0400" + "72006500670069006f006e0064000000" + "7fff0400"
+	like = "01000000" + "0400" + "72006500670069006f006e00640032000000" + "7fff0400" // regiond2
+)
+
+func TestSetBootEntry(t *testing.T) {
+	for name, tc := range map[string]struct{ before, after map[string]string }{
+		"empty store": {
+			nil,
+			map[string]string{"Boot0000": regiondOption, "BootOrder": "0000"},
+		},
+		"next free number, first in the order": {
+			map[string]string{"Boot0000": pxe, "Boot0002": like, "BootOrder": "00000200", "BootCurrent": "0000"},
+			map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "Boot0002": like, "BootOrder": "010000000200", "BootCurrent": "0000"},
+		},
+		"old entries are reused and the pile is removed": {
+			map[string]string{"Boot0000": pxe, "Boot0003": old, "Boot000A": old, "BootOrder": "00000a000300"},
+			map[string]string{"Boot0000": pxe, "Boot0003": regiondOption, "BootOrder": "03000000"},
+		},
+		"nothing to do": {
+			map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"},
+			map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"},
+		},
+	} {
+		dir := variables(t, tc.before)
+		if err := efi.SetBootEntry(dir, entry); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := contents(t, dir); !reflect.DeepEqual(got, tc.after) {
+			t.Errorf("%s:\ngot  %v\nwant %v", name, got, tc.after)
+		}
+	}
+}
+
+// A variable that has the wished content is not written again.
+func TestSetBootEntrySparesFlash(t *testing.T) {
+	dir := variables(t, map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"})
+	path := filepath.Join(dir, "Boot0001"+global)
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := efi.SetBootEntry(dir, entry); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("variable was written again (%v)", err)
+	}
+}
+
+// efivarfs marks variables immutable, as chattr +i does.
+func TestSetBootEntryTakesImmutableFlagAway(t *testing.T) {
+	dir := variables(t, map[string]string{"Boot0003": old, "BootOrder": "0300"})
+	f, err := os.Open(filepath.Join(dir, "Boot0003"+global))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const immutable = 0x10
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, immutable); err != nil {
+		t.Fatalf("this test needs root and a file system with attributes: %v", err)
+	}
+	if err := efi.SetBootEntry(dir, entry); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, dir)["Boot0003"]; got != regiondOption {
+		t.Errorf("Boot0003 is %s", got)
+	}
+}
+
+func TestSetBootEntryErrors(t *testing.T) {
+	if err := efi.SetBootEntry(filepath.Join(t.TempDir(), "none"), entry); err == nil {
+		t.Error("no folder of variables is no error")
+	}
+	bad := entry
+	bad.PartitionGUID = "no"
+	if err := efi.SetBootEntry(t.TempDir(), bad); err == nil || !strings.Contains(err.Error(), `"no"`) {
+		t.Errorf("bad GUID: %v", err)
+	}
+}
+
+func TestLoaderPartition(t *testing.T) {
+	dir := t.TempDir()
+	if got := efi.LoaderPartition(dir); got != "" {
+		t.Errorf("without the variable: %q", got)
+	}
+	value := []byte{6, 0, 0, 0}
+	for _, c := range "01234567-89ab-cdef-8123-456789abcdef\x00" {
+		value = append(value, byte(c), 0)
+	}
+	path := filepath.Join(dir, "LoaderDevicePartUUID-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
+	if err := os.WriteFile(path, value, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := efi.LoaderPartition(dir); got != entry.PartitionGUID {
+		t.Errorf("got %q, want %q", got, entry.PartitionGUID)
+	}
+	if err := os.WriteFile(path, bytes.Repeat([]byte{1}, 9), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := efi.LoaderPartition(dir); got != "" {
+		t.Errorf("broken variable: %q", got)
+	}
+}

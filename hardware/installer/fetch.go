@@ -1,0 +1,90 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"regiond.dev/regiond/images/diskimage"
+)
+
+// How long a chunk is fetched again and again.
+const (
+	// maxBadChunks: as many wrong checksums of one chunk in a row are no accident of transfer but a
+	// damaged file, cable or memory.
+	maxBadChunks = 5
+	// fetchPatience is how long the image server may be away (regiond restarts, a switch reboots).
+	fetchPatience = 5 * time.Minute
+	// fetchTimeout of one request; 4 MiB in 60 s is 70 kB/s.
+	fetchTimeout = 60 * time.Second
+)
+
+// fetcher fetches and checks chunks. It is safe for use by several goroutines.
+type fetcher struct {
+	client *http.Client
+	// url of the image, without a slash at its end.
+	url   string
+	clock Clock
+	// refetched counts chunks that came with a wrong checksum.
+	refetched atomic.Int64
+}
+
+// fetch returns the plain bytes of a chunk, valid until the decoder's next use, and compressed's buffer
+// to be used again. Wrong bytes are fetched again a few times; an unreachable server is waited for.
+func (f *fetcher) fetch(ctx context.Context, c diskimage.Chunk, decoder *diskimage.Decoder, buffer []byte) (plain, reuse []byte, err error) {
+	give := f.clock.Now().Add(fetchPatience)
+	bad := 0
+	delay := backoff{first: 250 * time.Millisecond, most: 5 * time.Second}
+	for {
+		buffer, err = f.get(ctx, c, buffer)
+		if err == nil {
+			if plain, err = decoder.Decode(c, buffer); err == nil {
+				return plain, buffer, nil
+			}
+			f.refetched.Add(1)
+			if bad++; bad >= maxBadChunks {
+				return nil, buffer, fmt.Errorf("fetched %d times, wrong each time: %w; verify the image on the seed host and this machine's memory", bad, err)
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, buffer, context.Cause(ctx)
+		}
+		if f.clock.Now().After(give) {
+			return nil, buffer, fmt.Errorf("chunk %s: no success for %s: %w", c.SHA256, fetchPatience, err)
+		}
+		if err := f.clock.Sleep(ctx, delay.next()); err != nil {
+			return nil, buffer, err
+		}
+	}
+}
+
+// get reads as many bytes of a chunk's file as the manifest says into the buffer; the checksum is up to the caller.
+func (f *fetcher) get(ctx context.Context, c diskimage.Chunk, buffer []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/"+diskimage.ChunkDir+"/"+c.SHA256, nil)
+	if err != nil {
+		return buffer, err
+	}
+	response, err := f.client.Do(request)
+	if err != nil {
+		return buffer, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return buffer, fmt.Errorf("GET %s: %s", request.URL, response.Status)
+	}
+	if int64(cap(buffer)) < c.Compressed {
+		buffer = make([]byte, c.Compressed)
+	}
+	buffer = buffer[:c.Compressed]
+	n, err := io.ReadFull(response.Body, buffer)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return buffer, fmt.Errorf("GET %s: got %d bytes of %d", request.URL, n, c.Compressed)
+	}
+	return buffer, err
+}

@@ -1,0 +1,22 @@
+package installer
+
+import (
+	"context"
+
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/images/diskimage"
+)
+
+// Machine is what the installer does to the machine that it runs on. Local is the real one.
+type Machine interface {
+	// Inventory reads it anew.
+	Inventory(ctx context.Context) (inventory.Inventory, error)
+	// Holders names what the kernel has built on a disk (see inventory.Reader.Holders).
+	Holders(disk string) ([]string, error)
+	// OpenDisk opens the disk of that kernel name for this process alone.
+	OpenDisk(disk string) (*Disk, error)
+	// Mount mounts a partition and returns where. unmount also waits until all is on the medium.
+	Mount(disk string, part diskimage.Part, filesystem string) (dir string, unmount func() error, err error)
+	// EFIVariables is the folder of efivarfs.
+	EFIVariables() string
+}
