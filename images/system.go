@@ -1,0 +1,184 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// agentPath is the node agent in the root file system.
+const agentPath = "usr/lib/regiond/regiond-node"
+
+// removed from the root file system: a node has no apt, and the caches are of no use.
+var removed = []string{"etc/apt", "var/lib/apt", "var/cache/apt", "var/cache/debconf", "var/cache/ldconfig", "var/log/alternatives.log", "var/log/apt", "var/log/dpkg.log"}
+
+// mountPoints of etc/fstab.
+var mountPoints = []string{"efi", "var/lib/regiond", "var/log/journal"}
+
+// unpackRootfs unpacks Debian's root file system. Devices are left out: the kernel makes them.
+func unpackRootfs(ctx context.Context, r *rootfs, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("unpack root file system: %w", err)
+	}
+	err := command{name: "tar", args: []string{
+		"--extract", "--zstd", "--file=" + r.archive(), "--directory=" + dir, "--exclude=./dev/*",
+		"--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*",
+	}}.run(ctx)
+	if err != nil {
+		return fmt.Errorf("unpack root file system: %w", err)
+	}
+	return nil
+}
+
+// furnish turns Debian's root file system in dir into a node's.
+func furnish(ctx context.Context, rec *recipe, dir, version string, agent []byte, built time.Time) error {
+	for _, path := range removed {
+		if err := os.RemoveAll(filepath.Join(dir, path)); err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+	}
+	for _, path := range mountPoints {
+		if err := os.MkdirAll(filepath.Join(dir, path), 0o755); err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+	}
+	if err := writeOverlay(dir); err != nil {
+		return err
+	}
+	if err := writeFile(dir, agentPath, agent, 0o755); err != nil {
+		return err
+	}
+	// Empty, not "uninitialized": systemd's first boot would set all units to their presets.
+	if err := writeFile(dir, "etc/machine-id", nil, 0o444); err != nil {
+		return err
+	}
+	if err := describe(dir, version); err != nil {
+		return err
+	}
+	units := []struct {
+		verb  string
+		names []string
+	}{{"enable", rec.enable}, {"mask", rec.mask}, {"set-default", []string{"multi-user.target"}}}
+	for _, u := range units {
+		if err := (command{name: "chroot", args: append([]string{dir, "systemctl", u.verb}, u.names...)}).run(ctx); err != nil {
+			return fmt.Errorf("root file system: systemctl %s: %w", u.verb, err)
+		}
+	}
+	if err := clampTimes(dir); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	// systemd never lets the clock be earlier than this file's time (systemd(1), "/usr/lib/clock-epoch"):
+	// a server with an empty CMOS battery comes up in the year of the image, not in 1970.
+	if err := writeFile(dir, "usr/lib/clock-epoch", nil, 0o644); err != nil {
+		return err
+	}
+	if err := os.Chtimes(filepath.Join(dir, "usr/lib/clock-epoch"), built, built); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	return nil
+}
+
+// writeOverlay copies node/files.
+func writeOverlay(dir string) error {
+	files, err := fs.Sub(recipeFiles, "node/files")
+	if err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	return fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		if err != nil {
+			return fmt.Errorf("root file system: %w", err)
+		}
+		return writeFile(dir, path, content, overlayMode(content))
+	})
+}
+
+// overlayMode of a file: embedding loses modes, but what starts like a script is one.
+func overlayMode(content []byte) os.FileMode {
+	if bytes.HasPrefix(content, []byte("#!")) {
+		return 0o755
+	}
+	return 0o644
+}
+
+// writeFile replaces a file below dir, never through a symbolic link that the image has in its place.
+func writeFile(dir, path string, content []byte, mode os.FileMode) error {
+	full := filepath.Join(dir, path)
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	if err := os.RemoveAll(full); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	if err := os.WriteFile(full, content, mode); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	// The process's umask does not decide what an image holds.
+	if err := os.Chmod(full, mode); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	return nil
+}
+
+// describe says in os-release(5) which image this is.
+func describe(dir, version string) error {
+	const path = "usr/lib/os-release"
+	content, err := os.ReadFile(filepath.Join(dir, path))
+	if err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	text := strings.TrimRight(string(content), "\n") + "\nIMAGE_ID=regiond-node\nIMAGE_VERSION=" + version + "\n"
+	return writeFile(dir, path, []byte(text), 0o644)
+}
+
+// clampTimes sets what is newer than sourceDate to it.
+func clampTimes(dir string) error {
+	limit := unix.NsecToTimespec(sourceDate * int64(time.Second))
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.ModTime().Unix() <= sourceDate {
+			return err
+		}
+		return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{limit, limit}, unix.AT_SYMLINK_NOFOLLOW)
+	})
+}
+
+// kernelRelease is the name of the only folder of modules.
+func kernelRelease(dir string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "usr/lib/modules"))
+	if err != nil {
+		return "", fmt.Errorf("kernel modules: %w", err)
+	}
+	if len(entries) != 1 {
+		return "", fmt.Errorf("kernel modules: the root file system has %d kernels, want one", len(entries))
+	}
+	return entries[0].Name(), nil
+}
+
+// groupID of a group in the root file system.
+func groupID(dir, group string) (int, error) {
+	content, err := os.ReadFile(filepath.Join(dir, "etc/group"))
+	if err != nil {
+		return 0, fmt.Errorf("group %s: %w", group, err)
+	}
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Split(strings.TrimSpace(line), ":"); len(fields) >= 3 && fields[0] == group {
+			return strconv.Atoi(fields[2])
+		}
+	}
+	return 0, fmt.Errorf("group %s is not in the image's etc/group", group)
+}
