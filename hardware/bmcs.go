@@ -1,0 +1,120 @@
+package hardware
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/hardware/bmc/ipmi"
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/region"
+)
+
+// bmcs gives the controllers what they need of BMCs: one session per BMC, whoever asks.
+type bmcs struct {
+	pool *bmc.Pool[*ipmi.BMC]
+}
+
+func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
+	dropped := prometheus.NewCounter(prometheus.CounterOpts{Name: "regiond_ipmi_drops_total", Help: "Datagrams of BMCs that were no answer: malformed, forged, replayed or late."})
+	if err := registry.Register(dropped); err != nil {
+		return nil, err
+	}
+	return &bmcs{bmc.NewPool(func(t bmc.Target) (*ipmi.BMC, error) {
+		return ipmi.New(ipmi.Config{Address: t.Address, Username: t.Username, Password: t.Password, Dropped: dropped.Inc, Log: log})
+	})}, nil
+}
+
+func (b *bmcs) get(ctx context.Context, a server.Access) (*ipmi.BMC, error) {
+	s, err := b.pool.Get(ctx, bmc.Target{Address: a.Address, Username: a.Username, Password: a.Password})
+	return s, classify(err)
+}
+
+// classify marks refused credentials for the controllers. That is the only kind of error after which
+// nothing may be tried: everything else that a BMC can't do now it may do after an update or a reset.
+func classify(err error) error {
+	if err == nil || bmc.Class(err) != bmc.Terminal {
+		return err
+	}
+	switch bmc.Reason(err) {
+	case bmc.ReasonCredentialsRefused, bmc.ReasonCredentialsInvalid, bmc.ReasonPrivilegeInsufficient:
+		return fmt.Errorf("%w: %w", server.ErrCredentials, err)
+	}
+	return err
+}
+
+func (b *bmcs) Probe(ctx context.Context, a server.Access) (region.BMCStatus, region.PowerState, error) {
+	s, err := b.get(ctx, a)
+	if err != nil {
+		return region.BMCStatus{}, region.PowerUnknown, err
+	}
+	info, err := s.Probe(ctx)
+	if err != nil {
+		return region.BMCStatus{}, region.PowerUnknown, classify(err)
+	}
+	power, err := s.Power(ctx)
+	if err != nil {
+		return region.BMCStatus{}, region.PowerUnknown, classify(err)
+	}
+	return region.BMCStatus{
+		Manufacturer: info.Manufacturer, Product: info.Product, SerialNumber: info.SerialNumber,
+		SystemUUID: info.SystemUUID, FirmwareVersion: info.FirmwareVersion,
+	}, region.PowerState(power), nil
+}
+
+// Identify asks a BMC only who it is.
+func (b *bmcs) Identify(ctx context.Context, a server.Access) (region.BMCStatus, error) {
+	said, _, err := b.Probe(ctx, a)
+	return said, err
+}
+
+func (b *bmcs) Power(ctx context.Context, a server.Access) (region.PowerState, error) {
+	s, err := b.get(ctx, a)
+	if err != nil {
+		return region.PowerUnknown, err
+	}
+	power, err := s.Power(ctx)
+	return region.PowerState(power), classify(err)
+}
+
+func (b *bmcs) SetPower(ctx context.Context, a server.Access, state region.PowerState) error {
+	s, err := b.get(ctx, a)
+	if err != nil {
+		return err
+	}
+	action := bmc.On
+	if state == region.PowerOff {
+		action = bmc.Off
+	}
+	return classify(s.SetPower(ctx, action))
+}
+
+func (b *bmcs) SetNetworkBoot(ctx context.Context, a server.Access, mode inventory.FirmwareMode) error {
+	s, err := b.get(ctx, a)
+	if err != nil {
+		return err
+	}
+	return classify(s.SetNetworkBoot(ctx, mode))
+}
+
+func (b *bmcs) Forget(ctx context.Context, address netip.AddrPort) error {
+	return b.pool.Forget(ctx, address)
+}
+
+// scan returns the addresses where a BMC answers.
+func scan(ctx context.Context, addresses []netip.AddrPort) ([]netip.AddrPort, error) {
+	present, err := bmc.Scan(ctx, addresses, bmc.ScanConfig{})
+	if err != nil {
+		return nil, err
+	}
+	var found []netip.AddrPort
+	for _, p := range present {
+		found = append(found, p.Address)
+	}
+	return found, nil
+}

@@ -1,0 +1,137 @@
+package enrollserver
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/region"
+)
+
+// Kinds of tokens; each server has at most one of each, in the Secret <kind>-<server>.
+const (
+	kindTicket = "ticket" // for one installer
+	kindJoin   = "join"   // for the system that it installs
+)
+
+// Keys of a token's Secret.
+const (
+	keyHash       = "sha256"     // of the token, in hex
+	keyServerUID  = "serverUID"  // whom it was issued for
+	keySystemUUID = "systemUUID" // SMBIOS UUID of the machine
+	keyMAC        = "macAddress" // ticket: of the interface that netbooted
+	keyAddress    = "address"    // ticket: leased to that interface
+	keyIssued     = "issued"     // RFC 3339
+	keyUsedBy     = "usedBy"     // join: SHA-256 of the public key that the token was used with, in hex
+	keyUsed       = "used"       // join: when
+)
+
+func secretName(kind, serverName string) string { return kind + "-" + serverName }
+
+// issue makes a token for a server. It replaces the one before.
+func (s *Server) issue(ctx context.Context, kind string, to *region.Server, bound map[string]string) (string, error) {
+	var random [32]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return "", fmt.Errorf("server %s: %s token: %w", to.Name, kind, err)
+	}
+	// The name in front says which Secret to look at. It is part of what is hashed.
+	token := to.Name + "." + base64.RawURLEncoding.EncodeToString(random[:])
+	data := map[string][]byte{
+		keyHash:      []byte(hash(token)),
+		keyServerUID: []byte(to.UID),
+		keyIssued:    []byte(s.Now().UTC().Format(time.RFC3339)),
+	}
+	for k, v := range bound {
+		data[k] = []byte(v)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(kind, to.Name), Namespace: server.Namespace}}
+	_, err := controllerutil.CreateOrUpdate(ctx, s.Client, secret, func() error {
+		secret.Data = data
+		secret.OwnerReferences = nil
+		return controllerutil.SetControllerReference(to, secret, s.Client.Scheme())
+	})
+	if err != nil {
+		return "", fmt.Errorf("server %s: store %s token: %w", to.Name, kind, err)
+	}
+	return token, nil
+}
+
+// verify returns the server and the Secret that a token was issued for.
+func (s *Server) verify(ctx context.Context, kind, token string) (*region.Server, *corev1.Secret, error) {
+	unknown := &enroll.Error{Reason: enroll.ReasonTokenUnknown, Message: "the token was never given, or was replaced by a newer one; netboot the machine again"}
+	name, _, ok := strings.Cut(token, ".")
+	if !ok || !isLabel(name) {
+		return nil, nil, unknown
+	}
+	secret := &corev1.Secret{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: server.Namespace, Name: secretName(kind, name)}, secret); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil, unknown
+		}
+		return nil, nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(hash(token)), secret.Data[keyHash]) != 1 {
+		return nil, nil, unknown
+	}
+	srv := &region.Server{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil, unknown
+		}
+		return nil, nil, err
+	}
+	if string(srv.UID) != string(secret.Data[keyServerUID]) || !srv.DeletionTimestamp.IsZero() {
+		return nil, nil, unknown // of an earlier server of the same name
+	}
+	return srv, secret, nil
+}
+
+// Cleanup deletes the tokens of a server that goes.
+func (s *Server) Cleanup(ctx context.Context, srv *region.Server) error {
+	for _, kind := range []string{kindTicket, kindJoin} {
+		if err := s.revoke(ctx, kind, srv.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) revoke(ctx context.Context, kind, serverName string) error {
+	err := s.Client.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(kind, serverName), Namespace: server.Namespace}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("server %s: revoke %s token: %w", serverName, kind, err)
+	}
+	return nil
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// isLabel says whether s may be the name of a server: a DNS label (RFC 1123 section 2.1).
+func isLabel(s string) bool {
+	if len(s) == 0 || len(s) > 63 {
+		return false
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,247 @@
+// Package hardware turns machines that are known by their BMCs into installed servers: it finds the
+// BMCs, netboots the machines, tells their installers what to do, and lets the installed systems'
+// agents join. Run binds the parts, which are packages of their own, together.
+package hardware
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.etcd.io/bbolt"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"regiond.dev/regiond/hardware/discovery"
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/hardware/netboot"
+	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/region"
+)
+
+// Config of the hardware side of a region.
+type Config struct {
+	// REST is the API server, with all rights.
+	REST *rest.Config
+	// Region as stored. Only its name and networks are taken from here; all other wishes are read from
+	// the API server, so that they may change while this runs.
+	Region *region.Region
+	// DB holds the DHCP leases.
+	DB *bbolt.DB
+	// GetCertificate gives the enroll API's certificate, valid for the address on the provisioning network, for each handshake, so
+	// that a renewed one is used at once.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// CA certificates (PEM) that sign the enroll API's certificate, the API server's certificate and the hosts' client certificates.
+	CA []byte
+	// KubernetesURL is how hosts reach the API server, https://address:6443.
+	KubernetesURL string
+	// ImageDir holds images, see images: node/current is what is installed.
+	ImageDir string
+	// MetricsAddress to serve Prometheus metrics on, e.g. 127.0.0.1:9440. Empty: not served.
+	MetricsAddress string
+	// Registry of the metrics. Default: that of controller-runtime, which is what is served.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+}
+
+// Run starts everything and blocks until the context ends, or until one part fails.
+func Run(ctx context.Context, c Config) error {
+	if c.REST == nil || c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Log == nil {
+		return errors.New("hardware: REST, Region, DB, GetCertificate, CA, KubernetesURL, ImageDir and Log are needed")
+	}
+	if c.Registry == nil {
+		c.Registry = ctrlmetrics.Registry
+	}
+	n, err := resolveNetwork(c.Region.Spec.Networks.Provisioning, interfaceOf)
+	if err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+	m, err := newManager(c)
+	if err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+	// Enroll's tokens are used once, so it reads from the API server itself.
+	live, err := client.New(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+	images := imageDir(c.ImageDir)
+	enrolling, err := enrollserver.New(enrollserver.Config{
+		Client: live, RegionName: c.Region.Name, GetCertificate: c.GetCertificate, CA: c.CA,
+		URL:           "https://" + netip.AddrPortFrom(n.Address, enroll.Port).String(),
+		KubernetesURL: c.KubernetesURL,
+		Image:         images.installable("http://" + n.Address.String()),
+		Metrics:       c.Registry, Log: c.Log.With(slog.String("component", "enroll")),
+	})
+	if err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+	machines, err := newBMCs(c.Log.With(slog.String("component", "bmc")), c.Registry)
+	if err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+	defer func() {
+		// Sessions that are left open take up slots of the BMCs for a minute.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := machines.pool.Close(ctx); err != nil {
+			c.Log.Warn("some BMC sessions were not ended", slog.Any("error", err))
+		}
+	}()
+
+	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, RegionName: c.Region.Name,
+		Cleanup: enrolling.Cleanup, Log: c.Log.With(slog.String("component", "server"))}
+	static := &discovery.Static{Client: m.GetClient(), RegionName: c.Region.Name, Log: c.Log.With(slog.String("component", "discovery"))}
+	searching := &discovery.Discovery{Client: m.GetClient(), Live: live, RegionName: c.Region.Name, Scan: scan, Identify: machines.Identify,
+		Log: c.Log.With(slog.String("component", "discovery"))}
+	if err := errors.Join(controller.SetupWithManager(ctx, m, c.Registry), static.SetupWithManager(m), searching.SetupWithManager(m, c.Registry)); err != nil {
+		return fmt.Errorf("hardware: %w", err)
+	}
+
+	listener, err := enrollserver.Listen(ctx, netip.AddrPortFrom(n.Address, enroll.Port).String())
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	n.DB, n.Decider = c.DB, decider{enrolling}
+	n.Kernel, n.Initramfs = images.path("vmlinuz"), images.path("initramfs")
+	n.ImageDir, n.LoaderDir, n.Metrics, n.Log = c.ImageDir, filepath.Join(c.ImageDir, "node", "current", "ipxe"), c.Registry, c.Log.With(slog.String("component", "netboot"))
+	for _, part := range []func(context.Context) error{
+		func(ctx context.Context) error { return enrolling.Serve(ctx, listener) },
+		func(ctx context.Context) error { return netboot.Run(ctx, n) },
+	} {
+		if err := m.Add(manager.RunnableFunc(part)); err != nil {
+			return fmt.Errorf("hardware: %w", err)
+		}
+	}
+	c.Log.Info("hardware controllers start", slog.String("region", c.Region.Name), slog.String("provisioning", n.Address.String()), slog.String("interface", n.Interface))
+	return m.Start(ctx)
+}
+
+func newManager(c Config) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	conf := rest.CopyConfig(c.REST)
+	conf.QPS = -1 // the API server's own priority and fairness is the limit
+	only := func(namespace string) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	}
+	metrics := c.MetricsAddress
+	if metrics == "" {
+		metrics = "0" // controller-runtime's word for none
+	}
+	again := true // a second Run in one process is no mistake
+	return ctrl.NewManager(conf, manager.Options{
+		Scheme:  scheme,
+		Logger:  logr.FromSlogHandler(c.Log.Handler()),
+		Metrics: metricsserver.Options{BindAddress: metrics},
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}:        only(server.Namespace),
+			&coordinationv1.Lease{}: only(host.Namespace),
+			&rbacv1.Role{}:          only(host.Namespace),
+			&rbacv1.RoleBinding{}:   only(host.Namespace),
+		}},
+		Controller: config.Controller{SkipNameValidation: &again},
+	})
+}
+
+// decider answers netbooting machines by the enroll server's tickets.
+type decider struct{ *enrollserver.Server }
+
+func (d decider) Netboot(ctx context.Context, m netboot.Client) (*netboot.Job, error) {
+	ticket, err := d.Server.Netboot(ctx, enrollserver.Machine{MAC: m.MAC, UUID: m.UUID, Serial: m.Serial, Address: m.Address})
+	if ticket == nil || err != nil {
+		return nil, err
+	}
+	return &netboot.Job{Ticket: *ticket}, nil
+}
+
+// resolveNetwork turns the declaration of the provisioning network into netboot's configuration.
+func resolveNetwork(p region.ProvisioningNetwork, interfaceOf func(netip.Addr) (string, error)) (netboot.Config, error) {
+	fail := func(field, value string, err error) (netboot.Config, error) {
+		return netboot.Config{}, fmt.Errorf("spec.networks.provisioning.%s %q: %w", field, value, err)
+	}
+	n := netboot.Config{Interface: p.Interface, LeaseTime: region.DefaultLeaseTime}
+	var err error
+	if n.Network, err = netip.ParsePrefix(p.CIDR); err != nil {
+		return fail("cidr", p.CIDR, err)
+	}
+	if n.Address, err = netip.ParseAddr(p.Address); err != nil {
+		return fail("address", p.Address, err)
+	}
+	if p.Gateway != "" {
+		if n.Gateway, err = netip.ParseAddr(p.Gateway); err != nil {
+			return fail("gateway", p.Gateway, err)
+		}
+	}
+	if n.RangeFirst, n.RangeLast, err = region.ParseRange(p.DHCP.Range); err != nil {
+		return fail("dhcp.range", p.DHCP.Range, err)
+	}
+	if p.DHCP.LeaseTime != nil {
+		n.LeaseTime = p.DHCP.LeaseTime.Duration
+	}
+	for i, s := range p.DNS {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return fail("dns["+strconv.Itoa(i)+"]", s, err)
+		}
+		n.DNS = append(n.DNS, a)
+	}
+	for i, s := range p.NTP {
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			return fail("ntp["+strconv.Itoa(i)+"]", s, err)
+		}
+		n.NTP = append(n.NTP, a)
+	}
+	if n.Interface == "" {
+		if n.Interface, err = interfaceOf(n.Address); err != nil {
+			return fail("address", p.Address, err)
+		}
+	}
+	return n, nil
+}
+
+// interfaceOf returns the name of the interface that holds an address.
+func interfaceOf(a netip.Addr) (string, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", err
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return "", fmt.Errorf("interface %s: %w", i.Name, err)
+		}
+		for _, have := range addrs {
+			if p, err := netip.ParsePrefix(have.String()); err == nil && p.Addr().Unmap() == a {
+				return i.Name, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no interface of this host has the address %s; give it to one, or set interface", a)
+}

@@ -1,0 +1,147 @@
+// Package host keeps the Kubernetes side of an installed system: its Host object, the Lease of its
+// heartbeat and the rights of its agent, which reach exactly these two objects.
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/region"
+)
+
+// Namespace of the hosts' Leases.
+const Namespace = "regiond-hosts"
+
+// LeaseDuration is how long a heartbeat lasts.
+const LeaseDuration = 40 * time.Second
+
+// User is the name that the agent of a host authenticates as.
+func User(name string) string { return enroll.UserPrefix + name }
+
+// Ensure makes what an installed server's agent needs: its Host, Lease and rights. All of it belongs
+// to the Server and goes with it. A Host of an earlier Server of the same name is replaced.
+func Ensure(ctx context.Context, c client.Client, server *region.Server, role region.Role) error {
+	if err := ensureHost(ctx, c, server, role); err != nil {
+		return fmt.Errorf("host %s: %w", server.Name, err)
+	}
+	for _, o := range rights(server) {
+		if err := ensure(ctx, c, server, o); err != nil {
+			return fmt.Errorf("host %s: %T: %w", server.Name, o, err)
+		}
+	}
+	return nil
+}
+
+// Remove takes the rights first, then the objects.
+func Remove(ctx context.Context, c client.Client, server *region.Server) error {
+	objects := rights(server)
+	slices.SortStableFunc(objects, func(a, b client.Object) int { return removalRank(a) - removalRank(b) })
+	objects = append(objects, &region.Host{ObjectMeta: metav1.ObjectMeta{Name: server.Name}})
+	for _, o := range objects {
+		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("host %s: delete %T: %w", server.Name, o, err)
+		}
+	}
+	return nil
+}
+
+func removalRank(o client.Object) int {
+	switch o.(type) {
+	case *rbacv1.ClusterRoleBinding, *rbacv1.RoleBinding:
+		return 0
+	case *rbacv1.ClusterRole, *rbacv1.Role:
+		return 1
+	}
+	return 2
+}
+
+func ensureHost(ctx context.Context, c client.Client, server *region.Server, role region.Role) error {
+	if role == "" {
+		role = region.RoleCompute
+	}
+	wish := region.HostSpec{ServerUID: string(server.UID), Role: role}
+	h := &region.Host{}
+	err := c.Get(ctx, client.ObjectKey{Name: server.Name}, h)
+	if err == nil && h.Spec.ServerUID != wish.ServerUID {
+		// Identity is the UID: what an earlier server of this name reported must not speak for this one.
+		if err := c.Delete(ctx, h, client.Preconditions{UID: &h.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		err = apierrors.NewNotFound(region.GroupVersion.WithResource("hosts").GroupResource(), server.Name)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		h = &region.Host{ObjectMeta: metav1.ObjectMeta{Name: server.Name}, Spec: wish}
+		if err := controllerutil.SetControllerReference(server, h, c.Scheme()); err != nil {
+			return err
+		}
+		return c.Create(ctx, h)
+	case err != nil:
+		return err
+	case h.Spec == wish:
+		return nil
+	}
+	before := h.DeepCopy()
+	h.Spec = wish
+	return c.Patch(ctx, h, client.MergeFrom(before))
+}
+
+// rights are the Lease and the roles and bindings of one host's agent. The API server can't limit
+// 'create' to a name, so regiond creates the objects and the agent may only update them.
+func rights(server *region.Server) []client.Object {
+	name, user := server.Name, User(server.Name)
+	only := []string{name}
+	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
+	return []client.Object{
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{region.GroupVersion.Group}, Resources: []string{"hosts"}, ResourceNames: only, Verbs: []string{"get", "watch"}},
+			{APIGroups: []string{region.GroupVersion.Group}, Resources: []string{"hosts/status"}, ResourceNames: only, Verbs: []string{"get", "patch", "update"}},
+		}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: subject,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}},
+		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: Namespace}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: only, Verbs: []string{"get", "patch", "update"}},
+		}},
+		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: Namespace}, Subjects: subject,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}},
+	}
+}
+
+// ensure creates an object, or brings its rules, subjects and owner back to what is wished.
+func ensure(ctx context.Context, c client.Client, server *region.Server, wish client.Object) error {
+	have := wish.DeepCopyObject().(client.Object)
+	_, err := controllerutil.CreateOrPatch(ctx, c, have, func() error {
+		switch h := have.(type) {
+		case *rbacv1.ClusterRole:
+			setIfOther(&h.Rules, wish.(*rbacv1.ClusterRole).Rules)
+		case *rbacv1.Role:
+			setIfOther(&h.Rules, wish.(*rbacv1.Role).Rules)
+		case *rbacv1.ClusterRoleBinding:
+			setIfOther(&h.Subjects, wish.(*rbacv1.ClusterRoleBinding).Subjects)
+		case *rbacv1.RoleBinding:
+			setIfOther(&h.Subjects, wish.(*rbacv1.RoleBinding).Subjects)
+		}
+		// An object that was left by an earlier server of the same name is taken over.
+		have.SetOwnerReferences(nil)
+		return controllerutil.SetControllerReference(server, have, c.Scheme())
+	})
+	return err
+}
+
+func setIfOther[T any](have *T, wish T) {
+	if !equality.Semantic.DeepEqual(*have, wish) {
+		*have = wish
+	}
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/region"
+)
+
+// Finalizer on a Server: nothing is made for it before this was written.
+const Finalizer = "regiond.dev/server"
+
+// Namespace of regiond's own Secrets.
+const Namespace = "regiond-system"
+
+// CredentialsSecret is the name of the Secret with a BMC's user, keys username and password.
+func CredentialsSecret(name string) string { return "bmc-" + name }
+
+// SourceLabel tells where a Server comes from.
+const (
+	SourceLabel     = "regiond.dev/source"
+	SourceRegion    = "region"
+	SourceDiscovery = "discovery"
+)
+
+// Controller brings servers to what is wished of them.
+type Controller struct {
+	// Client may read from a cache that lags.
+	Client client.Client
+	// Live reads from the API server itself: a decision on a stale status might power a machine on twice.
+	Live client.Reader
+	BMCs BMCs
+	// RegionName of the Region object.
+	RegionName string
+	// Cleanup removes what others keep for a server that is deleted, e.g. tickets.
+	Cleanup func(ctx context.Context, s *region.Server) error
+	Now     func() time.Time
+	Log     *slog.Logger
+
+	metrics      metrics
+	observations observations
+	listening    time.Time
+}
+
+// Reconcile is one turn: observe, decide, write the status, act.
+func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := &region.Server{}
+	if err := c.Live.Get(ctx, req.NamespacedName, s); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.metrics.gone(req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !s.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, c.remove(ctx, s)
+	}
+	if before := s.DeepCopy(); controllerutil.AddFinalizer(s, Finalizer) {
+		// The update's event continues.
+		return ctrl.Result{}, client.IgnoreNotFound(c.Client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	}
+
+	wish, err := ReadWish(ctx, c.Client, c.RegionName, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	access, version, err := c.credentials(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	facts, err := ReadFacts(ctx, c.Client, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if facts.Duplicates, err = duplicates(ctx, c.Client, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	before := s.DeepCopy()
+	if s.Status.Inventory == nil && joined(wish, facts) {
+		s.Status.Inventory = facts.Host.Status.Inventory.DeepCopy()
+		facts.Status = s.Status
+	}
+	facts.CredentialsVersion = version
+	facts.BMC = c.observations.get(s.UID).Observation
+	facts.Listening = c.listening
+
+	d := Decide(wish, facts, c.Now())
+	if _, probe := d.Action.(Probe); probe {
+		info := c.ask(ctx, s, access, version)
+		facts.BMC = c.observations.get(s.UID).Observation
+		recordBMC(&s.Status, info, facts.BMC)
+		facts.Status = s.Status
+		if d = Decide(wish, facts, c.Now()); isProbe(d.Action) {
+			d.Action, d.After = None{}, activePoll
+		}
+	}
+	if facts.BMC.Outcome == OutcomeAnswered {
+		s.Status.Power = facts.BMC.Power
+	}
+	now := c.Now()
+	d.Apply(&s.Status, now)
+	if n, ok := d.Action.(Netboot); ok {
+		// Written before it is done: a process that is killed in between finds an attempt without
+		// effect and makes another, not a machine that it knows nothing of.
+		if s.Status.Netboot == nil {
+			s.Status.Netboot = &region.NetbootStatus{}
+		}
+		s.Status.Netboot.Requested = &metav1.Time{Time: now}
+		s.Status.Netboot.Attempts = n.Attempt
+	}
+	if d.Installed {
+		if s.Status.Netboot != nil {
+			s.Status.Netboot.Attempts = 0
+		}
+		if err := host.Ensure(ctx, c.Client, s, role(wish, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
+			return ctrl.Result{}, err
+		}
+	}
+	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
+		if err := c.Client.Status().Patch(ctx, s, client.MergeFrom(before)); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	c.report(before, s)
+
+	switch d.Action.(type) {
+	case None, Probe:
+		return ctrl.Result{RequeueAfter: d.After}, nil
+	}
+	c.order(ctx, s, access, version, d.Action)
+	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+func isProbe(a Action) bool { _, ok := a.(Probe); return ok }
+
+// recordBMC enters an observation into the status.
+func recordBMC(s *region.ServerStatus, info *region.BMCStatus, o Observation) {
+	s.Power = o.Power
+	switch {
+	case info != nil:
+		s.BMC = info
+	case s.BMC == nil:
+		s.BMC = &region.BMCStatus{}
+	}
+	s.BMC.CredentialsVersion = o.CredentialsVersion
+}
+
+// role of the installed server by its profile; compute when that can't be told any more.
+func role(w Wish, s *region.Server) region.Role {
+	if s.Status.Inventory == nil {
+		return ""
+	}
+	p, refused := MatchProfile(w, s.Status.Inventory)
+	if refused != nil {
+		return ""
+	}
+	return p.Role
+}
+
+// remove takes away all that was made for a server, and then lets it go.
+func (c *Controller) remove(ctx context.Context, s *region.Server) error {
+	if !controllerutil.ContainsFinalizer(s, Finalizer) {
+		return nil
+	}
+	if err := host.Remove(ctx, c.Client, s); err != nil {
+		return err
+	}
+	if c.Cleanup != nil {
+		if err := c.Cleanup(ctx, s); err != nil {
+			return fmt.Errorf("server %s: clean up: %w", s.Name, err)
+		}
+	}
+	c.observations.forget(s.UID)
+	if ap, ok := Endpoint(s.Spec.BMC); ok {
+		if err := c.BMCs.Forget(ctx, ap); err != nil { // a BMC that is gone can't end a session
+			c.Log.Debug("BMC session not ended", slog.String("server", s.Name), slog.Any("error", err))
+		}
+	}
+	before := s.DeepCopy()
+	controllerutil.RemoveFinalizer(s, Finalizer)
+	if err := c.Client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	c.Log.Info("server removed", slog.String("server", s.Name), slog.String("uid", string(s.UID)))
+	return nil
+}
+
+// credentials of the server's BMC and their version, which is empty when there are none.
+func (c *Controller) credentials(ctx context.Context, s *region.Server) (Access, string, error) {
+	ap, ok := Endpoint(s.Spec.BMC)
+	if !ok {
+		return Access{}, "", nil
+	}
+	secret := &corev1.Secret{}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: CredentialsSecret(s.Spec.BMC.Credentials)}, secret)
+	if apierrors.IsNotFound(err) {
+		return Access{}, "", nil
+	}
+	if err != nil {
+		return Access{}, "", err
+	}
+	return Access{Address: ap, Username: string(secret.Data["username"]), Password: string(secret.Data["password"])}, secret.ResourceVersion, nil
+}
+
+// ReadWish collects what is wished of a server.
+func ReadWish(ctx context.Context, r client.Reader, regionName string, s *region.Server) (Wish, error) {
+	reg := &region.Region{}
+	if err := r.Get(ctx, client.ObjectKey{Name: regionName}, reg); err != nil {
+		return Wish{}, fmt.Errorf("server %s: read region %s: %w", s.Name, regionName, err)
+	}
+	listed := slices.ContainsFunc(reg.Spec.Hardware.Servers, func(st region.StaticServer) bool { return st.Name == s.Name })
+	return Wish{Name: s.Name, UID: s.UID, Generation: s.Generation, Spec: s.Spec, RegionUID: reg.UID,
+		Profiles: reg.Spec.Hardware.Profiles, Undeclared: s.Labels[SourceLabel] == SourceRegion && !listed}, nil
+}
+
+// ReadFacts collects what the API server knows of a server, but for its duplicates.
+func ReadFacts(ctx context.Context, r client.Reader, s *region.Server) (Facts, error) {
+	f := Facts{Status: s.Status}
+	h := &region.Host{}
+	switch err := r.Get(ctx, client.ObjectKey{Name: s.Name}, h); {
+	case err == nil:
+		f.Host = h
+	case !apierrors.IsNotFound(err):
+		return f, err
+	}
+	f.HeartbeatTimeout = host.LeaseDuration
+	lease := &coordinationv1.Lease{}
+	switch err := r.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: s.Name}, lease); {
+	case err == nil && lease.Spec.RenewTime != nil && metav1.IsControlledBy(lease, s):
+		f.Heartbeat = lease.Spec.RenewTime.Time
+		if n := lease.Spec.LeaseDurationSeconds; n != nil && *n > 0 {
+			f.HeartbeatTimeout = time.Duration(*n) * time.Second
+		}
+	case err != nil && !apierrors.IsNotFound(err):
+		return f, err
+	}
+	return f, nil
+}
+
+// duplicates are the names of other servers that are the same machine. The reader must have the
+// IdentityIndex.
+func duplicates(ctx context.Context, r client.Reader, s *region.Server) ([]string, error) {
+	var found []string
+	for _, key := range IdentityKeys(s) {
+		var list region.ServerList
+		if err := r.List(ctx, &list, client.MatchingFields{IdentityIndex: key}); err != nil {
+			return nil, fmt.Errorf("server %s: list servers by %s: %w", s.Name, key, err)
+		}
+		for i := range list.Items {
+			if list.Items[i].UID != s.UID {
+				found = append(found, list.Items[i].Name)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// report logs and counts what changed.
+func (c *Controller) report(before, after *region.Server) {
+	c.metrics.phase(before.Name, after.Status.Phase)
+	for _, n := range after.Status.Conditions {
+		old := slices.IndexFunc(before.Status.Conditions, func(o metav1.Condition) bool { return o.Type == n.Type })
+		if old >= 0 && before.Status.Conditions[old].Status == n.Status && before.Status.Conditions[old].Reason == n.Reason {
+			continue
+		}
+		c.Log.Info("condition changed", slog.String("server", after.Name), slog.String("condition", n.Type), slog.String("status", string(n.Status)),
+			slog.String("reason", n.Reason), slog.String("message", n.Message))
+	}
+}
+
+// Init checks the configuration and fills in what was left out.
+func (c *Controller) Init(registry registerer) error {
+	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.RegionName == "" || c.Log == nil {
+		return errors.New("server controller: Client, Live, BMCs, RegionName and Log are needed")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	c.listening = c.Now()
+	return c.metrics.register(registry)
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/region"
+)
+
+// Decide says what to do next with one server, and how it stands. It is pure.
+func Decide(w Wish, f Facts, now time.Time) Decision {
+	d := &decider{w: w, f: f, now: now}
+	d.Action = None{}
+	d.run()
+	d.summarise()
+	return d.Decision
+}
+
+type decider struct {
+	Decision
+	w   Wish
+	f   Facts
+	now time.Time
+
+	bmc, inspected, installed, ready metav1.Condition
+}
+
+func (d *decider) run() {
+	var blocked, terminal bool
+	d.bmc, blocked, terminal = bmcCondition(d.w, d.f)
+	d.inspected = d.inspection()
+
+	if len(d.f.Duplicates) > 0 {
+		// Two matches are a fault, not a choice: neither is touched.
+		d.bmc = condition(region.ConditionBMCReachable, metav1.ConditionFalse, ReasonDuplicate,
+			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", strings.Join(d.f.Duplicates, ", ")))
+		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, ReasonDuplicate, d.bmc.Message)
+		d.stop(region.PhaseFailed, ReasonDuplicate, d.bmc.Message)
+		return
+	}
+
+	if since, ok := installation(d.w, d.f, d.now); ok {
+		d.inService(since, blocked, terminal)
+		return
+	}
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, "NotInstalled", "waiting for the inspection; nothing to do")
+	if blocked {
+		phase := region.PhaseInstalling
+		switch {
+		case terminal:
+			phase = region.PhaseFailed
+		case !identified(d.f.Status.BMC):
+			phase = region.PhaseDiscovered
+		case d.f.Status.Inventory == nil:
+			phase = region.PhaseInspecting
+		}
+		if !terminal {
+			d.probeWhenDue()
+		}
+		d.stop(phase, d.bmc.Reason, d.bmc.Message)
+		return
+	}
+	d.prepare()
+}
+
+// inService follows an installed server: its agent says whether it is ready, whatever the BMC does.
+func (d *decider) inService(since time.Time, blocked, terminal bool) {
+	d.Installed = true
+	image := ""
+	if i := d.f.Status.Installation; i != nil && i.Image != "" {
+		image = " with image " + i.Image
+	} else if d.f.Host != nil && d.f.Host.Status.Image != "" {
+		image = " with image " + d.f.Host.Status.Image
+	}
+	when := ""
+	if !since.IsZero() {
+		when = " at " + stamp(since)
+	}
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionTrue, "Installed", "installed"+when+image)
+
+	// The first boot begins after the installer's last word, also when that was to boot an older installation.
+	if i := d.f.Status.Installation; i != nil && i.LastReport != nil {
+		since = latest(since, i.LastReport.Time)
+	}
+	ready, phase, reason, message, after := hostState(d.w, d.f, since, d.now)
+	status := metav1.ConditionFalse
+	if ready {
+		status = metav1.ConditionTrue
+	}
+	d.Phase, d.ready = phase, condition(region.ConditionReady, status, reason, message)
+	d.again(after)
+	if r := d.w.Spec.ReinstallAfter; r != nil && r.After(d.now) {
+		d.again(r.Sub(d.now))
+	}
+
+	if blocked {
+		if !terminal {
+			d.probeWhenDue()
+		}
+		return
+	}
+	poll := idlePoll
+	if !joined(d.w, d.f) {
+		poll = activePoll
+	}
+	if d.stale(poll) {
+		return
+	}
+	// Power was lost between the installation and its first boot. A host that has joined once is left
+	// off: someone may be working on it.
+	if !joined(d.w, d.f) && d.f.BMC.Power == region.PowerOff && d.f.BMC.Time.After(since) {
+		d.Action = PowerOn{}
+	}
+}
+
+// inspection says whether the machine itself was seen.
+func (d *decider) inspection() metav1.Condition {
+	inv := d.f.Status.Inventory
+	if inv == nil {
+		if _, installed := installation(d.w, d.f, d.now); installed {
+			return condition(region.ConditionInspected, metav1.ConditionUnknown, "InventoryLost", "the inventory was lost; the server is in service and is not disturbed for it, its next network boot reports it again")
+		}
+		return condition(region.ConditionInspected, metav1.ConditionFalse, "NotInspected", "waiting for the inventory, which the installer reports when the server netboots; nothing to do")
+	}
+	return condition(region.ConditionInspected, metav1.ConditionTrue, "Inspected",
+		fmt.Sprintf("%s %s, %d CPUs, %s of memory, %d disks, %d NICs", inv.System.Manufacturer, inv.System.Product, inv.CPU.Threads, bytes(inv.MemoryBytes), len(inv.Disks), len(inv.NICs)))
+}
+
+// stop ends the decision with a server that is not ready.
+func (d *decider) stop(phase region.ServerPhase, reason, message string) {
+	d.Phase = phase
+	d.ready = condition(region.ConditionReady, metav1.ConditionFalse, reason, message)
+}
+
+// again asks for a new decision after a while, if nothing else happens first.
+func (d *decider) again(after time.Duration) {
+	if after > 0 && (d.After == 0 || after < d.After) {
+		d.After = after
+	}
+}
+
+// probeWhenDue asks the BMC, at once if it never was, else when its back-off has passed.
+func (d *decider) probeWhenDue() {
+	if !d.f.BMC.made(d.w, d.f) || !d.now.Before(d.f.BMC.NextTry) {
+		d.Action = Probe{}
+		return
+	}
+	d.again(d.f.BMC.NextTry.Sub(d.now))
+}
+
+// stale asks for a new observation of the BMC if the last one is older than poll.
+func (d *decider) stale(poll time.Duration) bool {
+	if !identified(d.f.Status.BMC) {
+		poll = min(poll, activePoll) // the status was lost
+	}
+	due := d.f.BMC.Time.Add(poll)
+	if d.now.Before(due) && d.f.BMC.Power != "" && d.f.BMC.Power != region.PowerUnknown {
+		d.again(due.Sub(d.now))
+		return false
+	}
+	if d.now.Before(due) { // the state is unknown: ask, but don't hammer
+		d.again(due.Sub(d.now))
+		return true
+	}
+	d.Action = Probe{}
+	return true
+}
+
+func (d *decider) summarise() {
+	d.Conditions = []metav1.Condition{d.bmc, d.inspected, d.installed, d.ready}
+	if d.w.Undeclared {
+		d.Conditions = append(d.Conditions, condition(ConditionDeclared, metav1.ConditionFalse, "RemovedFromRegion",
+			"the server is no longer in hardware.servers of region.yaml; it is kept until it is deleted: regiond kubectl delete server "+d.w.Name))
+	}
+	for i := range d.Conditions {
+		d.Conditions[i].ObservedGeneration = d.w.Generation
+	}
+}
+
+// Apply puts the decision's conditions into a status. Times change only where a status changed.
+func (d Decision) Apply(s *region.ServerStatus, now time.Time) {
+	s.Phase = d.Phase
+	declared := true
+	for _, c := range d.Conditions {
+		c.LastTransitionTime = metav1.NewTime(now)
+		if old := meta.FindStatusCondition(s.Conditions, c.Type); old != nil && old.Status == c.Status && old.Reason != c.Reason {
+			// 'since' in messages is taken from the transition time, so another reason starts anew.
+			meta.RemoveStatusCondition(&s.Conditions, c.Type)
+		}
+		meta.SetStatusCondition(&s.Conditions, c)
+		declared = declared && c.Type != ConditionDeclared
+	}
+	if declared {
+		meta.RemoveStatusCondition(&s.Conditions, ConditionDeclared)
+	}
+	sortConditions(s.Conditions)
+}

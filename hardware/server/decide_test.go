@@ -1,0 +1,319 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/region"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+
+const (
+	regionUID = "7c0c7f0e-0000-4000-8000-000000000001"
+	serverUID = "5e44e100-0000-4000-8000-000000000002"
+)
+
+func wish() server.Wish {
+	return server.Wish{Name: "s1", UID: serverUID, Generation: 3, RegionUID: regionUID,
+		Spec:     region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.98.0.11", Port: 623, Credentials: "lab"}},
+		Profiles: []region.Profile{{Name: "all", Firmware: inventory.FirmwareBIOS}}}
+}
+
+// answered are facts with a BMC that was just asked.
+func answered(power region.PowerState) server.Facts {
+	return server.Facts{CredentialsVersion: "7", HeartbeatTimeout: 40 * time.Second,
+		BMC: server.Observation{Outcome: server.OutcomeAnswered, Time: now.Add(-time.Second), Power: power, CredentialsVersion: "7", Generation: 3},
+		Status: region.ServerStatus{
+			BMC:        &region.BMCStatus{Product: "Lab", CredentialsVersion: "7"},
+			Conditions: []metav1.Condition{{Type: region.ConditionBMCReachable, Status: metav1.ConditionTrue, Reason: "Answered", LastTransitionTime: *ago(time.Hour)}},
+		}}
+}
+
+func machine(disks ...inventory.Disk) *inventory.Inventory {
+	if disks == nil {
+		disks = []inventory.Disk{{Name: "vda", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD, Blank: true}}
+	}
+	return &inventory.Inventory{
+		System:   inventory.SystemInfo{Manufacturer: "QEMU", Product: "Lab", SerialNumber: "SN1", UUID: "11111111-2222-3333-4444-555555555555"},
+		CPU:      inventory.CPUInfo{Threads: 4},
+		Firmware: inventory.FirmwareUEFI, MemoryBytes: 8 << 30,
+		Disks: disks,
+		NICs:  []inventory.NIC{{Name: "eth0", MACAddress: "52:54:00:00:00:01", Boot: true}, {Name: "eth1", MACAddress: "52:54:00:00:00:02"}},
+	}
+}
+
+func host(healthy metav1.ConditionStatus) *region.Host {
+	return &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "s1", CreationTimestamp: *ago(time.Hour)},
+		Spec: region.HostSpec{ServerUID: serverUID}, Status: region.HostStatus{BootID: "b1", Image: "trixie-1",
+			Conditions: []metav1.Condition{{Type: region.ConditionHealthy, Status: healthy, Reason: "X", Message: "unit foo failed", LastTransitionTime: *ago(time.Minute)}}}}
+}
+
+func TestDecide(t *testing.T) {
+	netboot := server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 1}
+	installed := &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(10 * time.Minute), LastReport: ago(10 * time.Minute), Image: "trixie-1"}
+	for _, tt := range []struct {
+		name  string
+		power region.PowerState
+		with  func(w *server.Wish, f *server.Facts)
+
+		action server.Action
+		phase  region.ServerPhase
+		// condition that must be there: type, status, reason, and a part of its message
+		kind    string
+		status  metav1.ConditionStatus
+		reason  string
+		message string
+	}{
+		{name: "never asked", with: func(w *server.Wish, f *server.Facts) { *f = server.Facts{CredentialsVersion: "7"} },
+			action: server.Probe{}, phase: region.PhaseDiscovered, kind: region.ConditionBMCReachable, status: "Unknown", reason: "Probing", message: "10.98.0.11:623"},
+		{name: "no credentials", with: func(w *server.Wish, f *server.Facts) { f.CredentialsVersion = "" },
+			action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionBMCReachable, status: "False", reason: "CredentialsMissing", message: `"lab"; add them`},
+		{name: "wrong password", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.Error = server.OutcomeRefused, "BMC admin@10.98.0.11:623: refused"
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionBMCReachable, status: "False", reason: "AuthenticationFailed", message: "admin@10.98.0.11:623"},
+		{name: "wrong password is remembered by the status after a restart", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC = server.Observation{}
+			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "AuthenticationFailed", Message: "as before", ObservedGeneration: 3}
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "AuthenticationFailed", message: "as before"},
+		{name: "wrong password, Secret changed", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.CredentialsVersion = server.OutcomeRefused, "8"
+		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "Unknown", reason: "Probing"},
+		{name: "wrong password, Secret changed, after a restart", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC, f.CredentialsVersion = server.Observation{}, "8"
+			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "AuthenticationFailed", ObservedGeneration: 3}
+		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "Unknown", reason: "Probing"},
+		{name: "wrong password, spec changed", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, w.Generation = server.OutcomeRefused, 4
+		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "Unknown", reason: "Probing"},
+		{name: "silent BMC, not yet time", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.Error, f.BMC.NextTry = server.OutcomeUnreachable, "no answer", now.Add(time.Second)
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "False", reason: "Unreachable", message: "waiting for an answer of the BMC"},
+		{name: "silent BMC, time to ask", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.NextTry = server.OutcomeUnreachable, now
+		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Unreachable"},
+		{name: "duplicate", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) { f.Duplicates = []string{"s2"} },
+			action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "DuplicateIdentity", message: "same machine as s2"},
+		{name: "duplicate even when installed", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Duplicates, f.Status.Installation = []string{"s2"}, installed
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionInstalled, status: "Unknown", reason: "DuplicateIdentity"},
+
+		{name: "new and off", power: region.PowerOff, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "Netbooting"},
+		{name: "observation is old", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) { f.BMC.Time = now.Add(-time.Minute) },
+			action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Probing"},
+		{name: "power unknown: nothing is done", power: region.PowerUnknown, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Probing"},
+		// What runs may be somebody's production, also when regiond lost all it knew of it.
+		{name: "new and on: left alone", power: region.PowerOn, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "power it off to have it inspected"},
+		{name: "new and on, an installation is asked for", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.ReinstallAfter = ago(time.Minute)
+		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PoweringOff"},
+
+		{name: "netboot requested", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Minute), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "WaitingForNetboot", message: "since 2026-03-01T11:59:00Z"},
+		{name: "netboot not seen: off first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
+		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "edge port (STP) and LACP fallback"},
+		{name: "second attempt has longer", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 2}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
+		{name: "netboot not seen, off: again", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
+		}, action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		{name: "ninth attempt waits its back-off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20*time.Minute + time.Second), Attempts: 8}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		{name: "killed between writing and powering on", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20 * time.Second), Attempts: 1}
+		}, action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		{name: "an observation from before the request proves nothing", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Second), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
+
+		{name: "loader seen", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), LastSeen: ago(time.Minute), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "LoadingInstaller"},
+		{name: "netbooted by itself, unasked", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{LastSeen: ago(time.Minute)}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "LoadingInstaller"},
+		{name: "installer never speaks", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), LastSeen: ago(6 * time.Minute), Attempts: 1}
+		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "InstallerSilent", message: "console"},
+
+		{name: "inspecting", power: region.PowerOn, with: running(region.StageInspecting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Inspecting"},
+		{name: "inspected", power: region.PowerOn, with: running(region.StageInspecting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInspected, status: "True", reason: "Inspected", message: "4 CPUs"},
+		{name: "waiting for an image", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageInspecting, 10*time.Second)(w, f)
+			f.Status.Installation.Message = "there is no node image yet; build one"
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "Inspecting", message: "no node image"},
+		{name: "writing", power: region.PowerOn, with: running(region.StageWriting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Writing"},
+		{name: "power cut while writing", power: region.PowerOff, with: running(region.StageWriting, 20*time.Second),
+			action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "PowerLost"},
+		{name: "installer falls silent while writing", power: region.PowerOn, with: running(region.StageWriting, 4*time.Minute),
+			action: server.PowerOff{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerSilent"},
+		{name: "installer silent while regiond was away", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageWriting, 10*time.Minute)(w, f)
+			f.Listening = now.Add(-time.Second)
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Writing"},
+		{name: "netboot not seen while regiond was away", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot, f.Listening = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}, now.Add(-time.Second)
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
+		{name: "heartbeat missed while regiond was away", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", time.Hour)(w, f)
+			f.Listening = now.Add(-time.Second)
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
+		{name: "no heartbeat since regiond is back", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", time.Hour)(w, f)
+			f.Listening = now.Add(-time.Minute)
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent"},
+		{name: "installer failed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, 10*time.Second)(w, f)
+			f.Status.Installation.Message = "write error"
+		}, action: server.PowerOff{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed", message: "write error"},
+		{name: "installer failed, back-off", power: region.PowerOff, with: running(region.StageFailed, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed"},
+
+		{name: "plan refused", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Hour)(w, f)
+			w.Profiles[0].RootDisk.SerialNumber = "D9"
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionInstalled, status: "False", reason: "DiskNotSelected", message: "vda serial D1"},
+		{name: "plan was refused, profile mended", power: region.PowerOff, with: running(region.StageFailed, time.Hour),
+			action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed"},
+		{name: "plan was refused, operator asks for another try", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Hour)(w, f)
+			w.Profiles[0].RootDisk.SerialNumber = "D9"
+			w.Spec.ReinstallAfter = ago(time.Second)
+		}, action: netboot0(1), phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Netbooting"},
+		{name: "no profile matches", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Hour)(w, f)
+			w.Profiles[0].Match.Product = "R7*"
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "ProfileNotMatched", message: `all: product is "Lab", not "R7*"`},
+
+		{name: "installed, first boot", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) { f.Status.Installation = installed },
+			action: server.None{}, phase: region.PhaseBooting, kind: region.ConditionReady, status: "False", reason: "WaitingForAgent"},
+		{name: "installed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) { f.Status.Installation = installed },
+			action: server.None{}, phase: region.PhaseBooting, kind: region.ConditionInstalled, status: "True", reason: "Installed", message: "trixie-1"},
+		{name: "power cut before the first boot", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) { f.Status.Installation = installed },
+			action: server.PowerOn{}, phase: region.PhaseBooting, kind: region.ConditionInstalled, status: "True", reason: "Installed"},
+		{name: "agent never joins", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Installation = &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(time.Hour)}
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "AgentSilent", message: "console"},
+		{name: "ready", power: region.PowerOn, with: alive("True", 5*time.Second), action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
+		{name: "unhealthy", power: region.PowerOn, with: alive("False", 5*time.Second), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostUnhealthy", message: "unit foo failed"},
+		{name: "host silent: never installed again", power: region.PowerOn, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent", message: "not installed again"},
+		{name: "host off: left off", power: region.PowerOff, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "PoweredOff"},
+		{name: "ready although the BMC is silent", with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			f.BMC.Outcome, f.BMC.NextTry = server.OutcomeUnreachable, now.Add(time.Minute)
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
+		{name: "the silent BMC of a ready server is told", with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			f.BMC.Outcome, f.BMC.NextTry = server.OutcomeUnreachable, now
+		}, action: server.Probe{}, phase: region.PhaseReady, kind: region.ConditionBMCReachable, status: "False", reason: "Unreachable"},
+		{name: "status lost, host alive: adopted", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			f.Status = region.ServerStatus{}
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionInstalled, status: "True", reason: "Installed"},
+		{name: "status lost, host silent: not touched", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", time.Hour)(w, f)
+			f.Status = region.ServerStatus{}
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent"},
+		{name: "a host of an earlier server is no evidence", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			f.Status.Installation = nil
+			f.Host.Spec.ServerUID = "another"
+		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Netbooting"},
+		{name: "reinstallation asked for", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			w.Spec.ReinstallAfter = ago(time.Minute)
+		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionInstalled, status: "False"},
+		{name: "reinstallation asked for before the last", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			w.Spec.ReinstallAfter = ago(2 * time.Hour)
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionInstalled, status: "True"},
+		{name: "reinstallation in the future", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			w.Spec.ReinstallAfter = ago(-time.Minute)
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionInstalled, status: "True"},
+		{name: "reinstallation while status and host objects are from before", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 2*time.Minute)(w, f)
+			w.Spec.ReinstallAfter = ago(time.Minute)
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(3 * time.Hour), LastSeen: ago(3 * time.Hour), Attempts: 4}
+		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionInstalled, status: "False"},
+		{name: "removed from region.yaml", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			w.Undeclared = true
+		}, action: server.None{}, phase: region.PhaseReady, kind: server.ConditionDeclared, status: "False", reason: "RemovedFromRegion", message: "delete server s1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w, f := wish(), answered(tt.power)
+			if tt.with != nil {
+				tt.with(&w, &f)
+			}
+			d := server.Decide(w, f, now)
+			if d.Action != tt.action {
+				t.Errorf("action %T%+v, want %T%+v", d.Action, d.Action, tt.action, tt.action)
+			}
+			if d.Phase != tt.phase {
+				t.Errorf("phase %s, want %s", d.Phase, tt.phase)
+			}
+			c := meta.FindStatusCondition(d.Conditions, tt.kind)
+			if c == nil {
+				t.Fatalf("no condition %s", tt.kind)
+			}
+			if c.Status != tt.status || tt.reason != "" && c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
+				t.Errorf("condition %s: %s %s %q, want %s %s %q", c.Type, c.Status, c.Reason, c.Message, tt.status, tt.reason, tt.message)
+			}
+			for _, c := range d.Conditions {
+				if c.Reason == "" || c.Message == "" || c.ObservedGeneration != w.Generation {
+					t.Errorf("condition %s explains nothing: %+v", c.Type, c)
+				}
+			}
+			if _, waits := d.Action.(server.None); waits && d.After == 0 && d.Phase != region.PhaseFailed && d.Phase != region.PhaseReady && d.Phase != region.PhaseNotReady {
+				t.Errorf("waits for ever: %+v", d)
+			}
+			if d.Installed && server.NeedsJob(w, f, now) {
+				t.Error("an installed server would be given the installer")
+			}
+			// Deciding twice on what was decided changes nothing: the controller does not run in circles.
+			s := f.Status
+			d.Apply(&s, now)
+			again := f
+			again.Status = s
+			d2, s2 := server.Decide(w, again, now), *s.DeepCopy()
+			d2.Apply(&s2, now.Add(time.Second))
+			d3 := server.Decide(w, again, now)
+			for i := range d2.Conditions {
+				if d2.Conditions[i] != d3.Conditions[i] {
+					t.Errorf("not stable: %+v, then %+v", d2.Conditions[i], d3.Conditions[i])
+				}
+			}
+		})
+	}
+}
+
+func netboot0(attempt int32) server.Netboot {
+	return server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: attempt}
+}
+
+func running(stage region.InstallStage, last time.Duration) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		f.Status.Inventory = machine()
+		f.Status.Netboot = &region.NetbootStatus{Requested: ago(last + 2*time.Minute), LastSeen: ago(last + time.Minute), Attempts: 1}
+		f.Status.Installation = &region.InstallationStatus{Stage: stage, LastReport: ago(last), Started: ago(last)}
+	}
+}
+
+func alive(healthy metav1.ConditionStatus, heartbeat time.Duration) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		f.Status.Installation = &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(time.Hour), LastReport: ago(time.Hour)}
+		f.Host, f.Heartbeat = host(healthy), now.Add(-heartbeat)
+	}
+}

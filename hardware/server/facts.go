@@ -1,0 +1,116 @@
+package server
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/region"
+)
+
+// Wish is what the operator wants of one server.
+type Wish struct {
+	Name       string
+	UID        types.UID
+	Generation int64
+	Spec       region.ServerSpec
+	// RegionUID is the UID of the Region object; installations carry it in their marker.
+	RegionUID types.UID
+	// Profiles of the region, first match first.
+	Profiles []region.Profile
+	// Undeclared: the server came from region.yaml and is no longer listed there.
+	Undeclared bool
+}
+
+// Facts are what was observed of one server.
+type Facts struct {
+	Status region.ServerStatus
+	// CredentialsVersion is the resourceVersion of the Secret with the BMC's user, empty when there
+	// is no such Secret.
+	CredentialsVersion string
+	// Host is the installed system's object, nil when there is none.
+	Host *region.Host
+	// Heartbeat is the renewTime of the host's Lease, zero when it was never renewed.
+	Heartbeat time.Time
+	// HeartbeatTimeout is the Lease's duration, after which a host counts as silent.
+	HeartbeatTimeout time.Duration
+	// BMC is the last observation of the BMC in this life of the process.
+	BMC Observation
+	// Listening is since when this process hears machines. What fell silent while regiond was away is
+	// given its full time again.
+	Listening time.Time
+	// Duplicates names the other servers that have the same BMC address, system UUID or serial number.
+	Duplicates []string
+}
+
+// Outcome of speaking to a BMC.
+type Outcome string
+
+// Outcomes.
+const (
+	OutcomeNone          Outcome = ""              // never tried
+	OutcomeAnswered      Outcome = "Answered"      // the observation is valid
+	OutcomeRefused       Outcome = "Refused"       // the credentials were refused: terminal
+	OutcomeUnreachable   Outcome = "Unreachable"   // no or no sensible answer: tried again
+	OutcomeContradictory Outcome = "Contradictory" // an order was accepted but not carried out: tried again
+)
+
+// Observation is what one BMC said, or did not say. It is only a cache: it may be lost at any time.
+type Observation struct {
+	Outcome Outcome
+	// Time at which the BMC was last asked.
+	Time  time.Time
+	Power region.PowerState
+	// Error of the last try, for people.
+	Error string
+	// NextTry is when to ask again after a failure: back-off with jitter, by whoever made the observation.
+	NextTry time.Time
+	// CredentialsVersion and Generation that the observation was made with.
+	CredentialsVersion string
+	Generation         int64
+}
+
+// made says whether the observation was made with the present credentials and spec.
+func (o Observation) made(w Wish, f Facts) bool {
+	return o.Outcome != OutcomeNone && o.CredentialsVersion == f.CredentialsVersion && o.Generation == w.Generation
+}
+
+// Action is the one next act on a machine.
+type Action interface{ action() }
+
+// The actions there are.
+type (
+	// None: nothing to do but to wait.
+	None struct{}
+	// Probe asks the BMC who it is and for the power state.
+	Probe struct{}
+	// PowerOff forces the machine off.
+	PowerOff struct{}
+	// PowerOn starts the machine from its local disk.
+	PowerOn struct{}
+	// Netboot sets the one-shot network boot on the machine, which is off, and powers it on.
+	Netboot struct {
+		Firmware inventory.FirmwareMode
+		// Attempt counts from 1.
+		Attempt int32
+	}
+)
+
+func (None) action()     {}
+func (Probe) action()    {}
+func (PowerOff) action() {}
+func (PowerOn) action()  {}
+func (Netboot) action()  {}
+
+// Decision is what follows from a wish and facts.
+type Decision struct {
+	Action     Action
+	Phase      region.ServerPhase
+	Conditions []metav1.Condition
+	// Installed: the local disk holds what is wished, so a Host and its rights must exist.
+	Installed bool
+	// After is when to decide again if nothing happens until then. Zero: only an event matters.
+	After time.Duration
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"regiond.dev/regiond/region"
+)
+
+// Timeouts of one exchange with a BMC. Powering off and on is waited for until it is observed.
+const (
+	probeTimeout = 45 * time.Second
+	orderTimeout = 3 * time.Minute
+)
+
+// observations caches what BMCs said, by Server UID. Losing it costs another question, nothing else.
+type observations struct {
+	mu sync.Mutex
+	of map[types.UID]observed
+}
+
+type observed struct {
+	Observation
+	// identified: the BMC said who it is, with these credentials.
+	identified bool
+	// silences and failures in a row: of questions, and of orders. A BMC that answers questions but
+	// does not obey must not be given orders at full speed.
+	silences, failures int
+}
+
+func (o *observations) get(uid types.UID) observed {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of[uid]
+}
+
+func (o *observations) put(uid types.UID, v observed) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.of == nil {
+		o.of = map[types.UID]observed{}
+	}
+	o.of[uid] = v
+}
+
+func (o *observations) forget(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.of, uid)
+}
+
+// backoff grows from 5 s to 5 min with each failure in a row, and is spread over half of itself, so that
+// a rack whose switch comes back is not asked all at once.
+func backoff(failures int) time.Duration {
+	d := 5 * time.Minute
+	if failures < 7 {
+		d = min(d, 5*time.Second<<max(failures-1, 0))
+	}
+	return d/2 + rand.N(d/2)
+}
+
+// ask makes a new observation. It returns what the BMC said of itself, when it was asked for that.
+func (c *Controller) ask(ctx context.Context, s *region.Server, access Access, version string) *region.BMCStatus {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	old := c.observations.get(s.UID)
+	same := old.CredentialsVersion == version && old.Generation == s.Generation
+	if old.Outcome == OutcomeRefused && !same {
+		// The wish has changed, so a new try is due: also when only the account on the BMC was mended.
+		if err := c.BMCs.Forget(ctx, access.Address); err != nil {
+			c.Log.Debug("BMC session not ended", slog.String("server", s.Name), slog.Any("error", err))
+		}
+	}
+	var info *region.BMCStatus
+	var power region.PowerState
+	var err error
+	next := observed{}
+	if same {
+		next.failures, next.silences, next.identified = old.failures, old.silences, old.identified
+	}
+	if !next.identified || !identified(s.Status.BMC) {
+		var said region.BMCStatus
+		if said, power, err = c.BMCs.Probe(ctx, access); err == nil {
+			info = &said
+		}
+		next.identified = err == nil
+	} else {
+		power, err = c.BMCs.Power(ctx, access)
+	}
+	next.Observation = Observation{Outcome: OutcomeAnswered, Time: c.Now(), Power: power, CredentialsVersion: version, Generation: s.Generation}
+	next.note(err, OutcomeUnreachable, &next.silences)
+	c.observations.put(s.UID, next)
+	if err != nil && ctx.Err() != context.Canceled {
+		c.Log.Warn("BMC did not answer", slog.String("server", s.Name), slog.String("bmc", access.Address.String()), slog.String("user", access.Username),
+			slog.String("outcome", string(next.Outcome)), slog.Any("error", err), slog.Time("nextTry", next.NextTry))
+	}
+	c.metrics.asked.WithLabelValues(string(next.Outcome)).Inc()
+	return info
+}
+
+// identified says whether the status holds what the BMC said of itself.
+func identified(b *region.BMCStatus) bool {
+	return b != nil && *b != (region.BMCStatus{CredentialsVersion: b.CredentialsVersion})
+}
+
+// note enters an error, or success, into the observation.
+func (o *observed) note(err error, outcome Outcome, count *int) {
+	switch {
+	case err == nil:
+		*count = 0
+	case errors.Is(err, ErrCredentials):
+		o.Outcome, o.Error, o.Power = OutcomeRefused, err.Error(), region.PowerUnknown
+	default:
+		*count++
+		o.Outcome, o.Error, o.Power = outcome, err.Error(), region.PowerUnknown
+		o.NextTry = o.Time.Add(backoff(*count))
+	}
+}
+
+// order carries out an action on the machine and enters what came of it into the observation.
+func (c *Controller) order(ctx context.Context, s *region.Server, access Access, version string, action Action) {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	var err error
+	power := region.PowerOn
+	switch a := action.(type) {
+	case PowerOff:
+		power = region.PowerOff
+		err = c.BMCs.SetPower(ctx, access, region.PowerOff)
+	case PowerOn:
+		err = c.BMCs.SetPower(ctx, access, region.PowerOn)
+	case Netboot:
+		if err = c.BMCs.SetNetworkBoot(ctx, access, a.Firmware); err == nil {
+			err = c.BMCs.SetPower(ctx, access, region.PowerOn)
+		}
+	default:
+		return
+	}
+	o := c.observations.get(s.UID)
+	o.Observation = Observation{Outcome: OutcomeAnswered, Time: c.Now(), Power: power, CredentialsVersion: version, Generation: s.Generation}
+	o.note(err, OutcomeContradictory, &o.failures)
+	c.observations.put(s.UID, o)
+	log := c.Log.With(slog.String("server", s.Name), slog.String("action", actionName(action)))
+	result := "done"
+	if err != nil {
+		result = "failed"
+	}
+	c.metrics.orders.WithLabelValues(actionName(action), result).Inc()
+	if err != nil {
+		log.Warn("BMC did not carry out an order", slog.Any("error", err), slog.Time("nextTry", o.NextTry))
+		return
+	}
+	log.Info("power action done", slog.String("power", string(power)))
+}
+
+func actionName(a Action) string {
+	switch a.(type) {
+	case PowerOff:
+		return "PowerOff"
+	case PowerOn:
+		return "PowerOn"
+	case Netboot:
+		return "Netboot"
+	case Probe:
+		return "Probe"
+	}
+	return "None"
+}

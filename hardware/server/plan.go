@@ -1,0 +1,85 @@
+package server
+
+import (
+	"strings"
+	"time"
+
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/region"
+)
+
+// InstallPlan says what is to be written where, before anything is written.
+type InstallPlan struct {
+	Profile *region.Profile
+	Disk    *inventory.Disk
+	Network identity.Network
+}
+
+// Adoption is an installation that is already on the disk.
+type Adoption struct {
+	Image     string
+	Disk      *inventory.Disk
+	Installed time.Time
+}
+
+// Plan decides what becomes of a machine by its inventory: exactly one of the results is set. It is
+// evidence on the disk that decides: an installation that is there is kept, even if every status
+// was lost, unless the operator asked for a new one after it was made.
+func Plan(w Wish, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adoption, *Refusal) {
+	adopted, refused := findInstallation(w, inv)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	if adopted != nil && !reinstall(w, adopted.Installed, now) {
+		return nil, adopted, nil
+	}
+	profile, refused := MatchProfile(w, inv)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	disk, refused := SelectDisk(w, profile.RootDisk, inv.Disks, reinstall(w, time.Time{}, now))
+	if refused != nil {
+		return nil, nil, refused
+	}
+	network, refused := ResolveNetwork(profile.Network, inv.NICs)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	return &InstallPlan{Profile: profile, Disk: disk, Network: network}, nil, nil
+}
+
+// findInstallation looks for a complete marker of this very server. Two of them contradict each
+// other: which one firmware would boot is not for us to guess.
+func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
+	var found []*Adoption
+	for i := range inv.Disks {
+		d := &inv.Disks[i]
+		if !ours(w, d.Marker) || !d.Marker.Complete {
+			continue
+		}
+		a := &Adoption{Image: d.Marker.Image, Disk: d}
+		if t, err := time.Parse(time.RFC3339, d.Marker.Installed); err == nil {
+			a.Installed = t
+		}
+		found = append(found, a)
+	}
+	if len(found) > 1 {
+		var d []string
+		for _, a := range found {
+			d = append(d, describe(*a.Disk))
+		}
+		return nil, refuse(ReasonMarkerContradictory, "%d disks carry a complete installation of this server: %s; remove or wipe all but one", len(found), strings.Join(d, "; "))
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	return nil, nil
+}
+
+// reinstall says whether the operator asked for an installation newer than the given one. A time in
+// the future is not yet a wish, or else the server would be installed over and over until then.
+func reinstall(w Wish, installed, now time.Time) bool {
+	r := w.Spec.ReinstallAfter
+	return r != nil && !r.After(now) && r.After(installed)
+}

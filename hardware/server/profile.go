@@ -1,0 +1,129 @@
+package server
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/region"
+)
+
+// MatchProfile returns the profile that decides what becomes of the server: the one its spec names,
+// else the first that matches its inventory.
+func MatchProfile(w Wish, inv *inventory.Inventory) (*region.Profile, *Refusal) {
+	if w.Spec.Profile != "" {
+		for i := range w.Profiles {
+			if w.Profiles[i].Name == w.Spec.Profile {
+				return &w.Profiles[i], nil
+			}
+		}
+		return nil, refuse(ReasonProfileUnknown, "spec.profile is %q, which is not in the region's hardware.profiles (%s); name one of them or add it",
+			w.Spec.Profile, names(w.Profiles))
+	}
+	var why []string
+	for i := range w.Profiles {
+		no := mismatch(w.Profiles[i].Match, w.Name, inv)
+		if no == "" {
+			return &w.Profiles[i], nil
+		}
+		why = append(why, w.Profiles[i].Name+": "+no)
+	}
+	if len(why) == 0 {
+		return nil, refuse(ReasonNoProfile, "the region has no hardware.profiles; add one that matches this server")
+	}
+	return nil, refuse(ReasonNoProfile, "no profile matches this server (%s); change a profile's match or add one", strings.Join(why, "; "))
+}
+
+// mismatch says why a profile does not match, or returns "".
+func mismatch(m region.ProfileMatch, name string, inv *inventory.Inventory) string {
+	pattern := func(field, pattern, value string) string {
+		if pattern == "" {
+			return ""
+		}
+		ok, err := path.Match(pattern, value)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("%s pattern %q is malformed", field, pattern)
+		case !ok:
+			return fmt.Sprintf("%s is %q, not %q", field, value, pattern)
+		}
+		return ""
+	}
+	checks := []string{
+		pattern("name", m.Name, name),
+		pattern("manufacturer", m.Manufacturer, inv.System.Manufacturer),
+		pattern("product", m.Product, inv.System.Product),
+	}
+	for _, no := range checks {
+		if no != "" {
+			return no
+		}
+	}
+	if len(m.SerialNumbers) > 0 && !slices.Contains(m.SerialNumbers, inv.System.SerialNumber) {
+		return fmt.Sprintf("serial number %q is not listed", inv.System.SerialNumber)
+	}
+	if m.MinMemory != "" {
+		q, err := resource.ParseQuantity(m.MinMemory)
+		if err != nil {
+			return fmt.Sprintf("minMemory %q is no quantity", m.MinMemory)
+		}
+		if inv.MemoryBytes < q.Value() {
+			return fmt.Sprintf("memory is %s, less than %s", bytes(inv.MemoryBytes), m.MinMemory)
+		}
+	}
+	if inv.CPU.Threads < m.MinCPUs {
+		return fmt.Sprintf("CPUs are %d, less than %d", inv.CPU.Threads, m.MinCPUs)
+	}
+	return ""
+}
+
+// firmwareMode to netboot in. Before the first inspection the profile is guessed from the server's
+// name only, since a one-shot boot must say UEFI or BIOS (IPMI v2.0 section 28.13, boot flags).
+func firmwareMode(w Wish, inv *inventory.Inventory) inventory.FirmwareMode {
+	mode := inventory.FirmwareMode("")
+	if inv != nil {
+		if p, refused := MatchProfile(w, inv); refused == nil {
+			mode = p.Firmware
+		}
+	} else {
+		for _, p := range w.Profiles {
+			named, err := path.Match(p.Match.Name, w.Name)
+			if p.Name == w.Spec.Profile || w.Spec.Profile == "" && (p.Match.Name == "" || err == nil && named) {
+				mode = p.Firmware
+				break
+			}
+		}
+	}
+	if mode == "" {
+		return inventory.FirmwareUEFI
+	}
+	return mode
+}
+
+func names(profiles []region.Profile) string {
+	if len(profiles) == 0 {
+		return "none"
+	}
+	var n []string
+	for _, p := range profiles {
+		n = append(n, p.Name)
+	}
+	return strings.Join(n, ", ")
+}
+
+// bytes for people, in the decimal units that disks are sold by.
+func bytes(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, i := float64(n)/unit, 0
+	for ; value >= unit && i < 4; i++ {
+		value /= unit
+	}
+	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[i])
+}

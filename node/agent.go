@@ -1,0 +1,271 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/region"
+)
+
+// How often what is done.
+const (
+	heartbeatEvery = 10 * time.Second
+	leaseDuration  = 40 * time.Second
+	observeEvery   = 30 * time.Second
+	// compareEvery is how often the Host is read, so that a status that was wiped is filled again.
+	compareEvery = time.Minute
+	// Back-off of joining and renewing.
+	firstRetry = 2 * time.Second
+	mostRetry  = 5 * time.Minute
+	// logEvery limits the log while the API server is away for hours.
+	logEvery = 5 * time.Minute
+)
+
+// Config of the agent.
+type Config struct {
+	// DataDir is the data partition, normally identity.MountPoint. It holds the identity, and keys.
+	DataDir string
+	// StateFile is where the agent leaves its State for `healthy`.
+	StateFile string
+	// Version of the agent.
+	Version  string
+	Observer Observer
+	// HeartbeatEvery, ObserveEvery and CompareEvery default to 10 s, 30 s and 1 min.
+	HeartbeatEvery, ObserveEvery, CompareEvery time.Duration
+	Now                                        func() time.Time
+	Log                                        *slog.Logger
+}
+
+// Agent of one host.
+type Agent struct {
+	Config
+	id          identity.Identity
+	credentials *credentials
+	api         *kubernetes
+
+	// Of the loop only:
+	reported region.HostStatus
+	known    bool // reported is what the API server holds
+	machine  *inventory.Inventory
+	state    State
+	quiet    quiet
+}
+
+// New reads the identity. Nothing is sent yet.
+func New(c Config) (*Agent, error) {
+	if c.DataDir == "" || c.StateFile == "" || c.Log == nil {
+		return nil, errors.New("agent: DataDir, StateFile and Log are needed")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.HeartbeatEvery == 0 {
+		c.HeartbeatEvery = heartbeatEvery
+	}
+	if c.ObserveEvery == 0 {
+		c.ObserveEvery = observeEvery
+	}
+	if c.CompareEvery == 0 {
+		c.CompareEvery = compareEvery
+	}
+	id, err := ReadIdentity(filepath.Join(c.DataDir, identity.File))
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{Config: c, id: id}
+	a.Log = c.Log.With(slog.String("host", id.Hostname))
+	a.credentials = &credentials{dir: c.DataDir, id: id, systemUUID: c.Observer.SystemUUID(), log: a.Log}
+	a.api, err = newKubernetes(id.KubernetesURL, id.CA, id.Hostname, a.credentials.certificate, c.Now)
+	return a, err
+}
+
+// Run joins if need be and then reports until the context ends.
+func (a *Agent) Run(ctx context.Context) error {
+	joined, err := a.credentials.load()
+	if err != nil {
+		return fmt.Errorf("agent: %w; install the server again (spec.reinstallAfter)", err)
+	}
+	a.Log.Info("agent starts", slog.String("version", a.Version), slog.Bool("joined", joined), slog.String("image", a.id.Image))
+	a.state = State{Joined: joined}
+	for wait := firstRetry; !joined; wait = min(2*wait, mostRetry) {
+		err := a.credentials.join(ctx)
+		if joined = a.credentials.certificate() != nil; joined && err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if enroll.Refused(err) {
+			wait = mostRetry // it will be said again
+		}
+		a.note(err)
+		a.Log.Warn("not joined yet", slog.Any("error", err), slog.Duration("retry", wait))
+		if !pause(ctx, jitter(wait)) {
+			return nil
+		}
+	}
+	a.loop(ctx)
+	return nil
+}
+
+// loop is the agent's only goroutine: one thing after the other, each bounded by its time-out.
+func (a *Agent) loop(ctx context.Context) {
+	var observe, compare, renew time.Time
+	renewWait := firstRetry
+	for {
+		now := a.Now()
+		if !now.Before(compare) {
+			a.known = false
+			compare = now.Add(jitter(a.CompareEvery))
+		}
+		if !a.known || !now.Before(observe) {
+			a.report(ctx)
+			observe = now.Add(a.ObserveEvery)
+		}
+		err := a.api.heartbeat(ctx, leaseDuration)
+		if ctx.Err() != nil {
+			return
+		}
+		a.note(err)
+		a.quiet.log(a.Log, "heartbeat", err, now)
+
+		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
+			if err := a.credentials.renew(ctx); err != nil {
+				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", renewWait))
+				renew, renewWait = now.Add(jitter(renewWait)), min(2*renewWait, mostRetry)
+			} else {
+				renewWait = firstRetry
+				a.api.http.CloseIdleConnections() // they carry the old certificate
+			}
+		}
+		if !pause(ctx, jitter(a.HeartbeatEvery)) {
+			return
+		}
+	}
+}
+
+// report writes the status if it differs from what the API server holds.
+func (a *Agent) report(ctx context.Context) {
+	if !a.known {
+		h, err := a.api.host(ctx)
+		if err != nil {
+			a.quiet.log(a.Log, "read host", err, a.Now())
+			return
+		}
+		a.reported, a.known = h.Status, true
+	}
+	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(), a.reported, a.Now())
+	if sameStatus(next, a.reported) {
+		return
+	}
+	err := a.api.patchStatus(ctx, next)
+	if invalid := (*statusError)(nil); errors.As(err, &invalid) && invalid.code == http.StatusUnprocessableEntity {
+		// Hardware that the schema has no word for must not keep the host from reporting.
+		next.Inventory = nil
+		err = a.api.patchStatus(ctx, next)
+	}
+	if err != nil {
+		a.known = false
+		a.quiet.log(a.Log, "write status", err, a.Now())
+		return
+	}
+	a.reported = next
+	for _, c := range next.Conditions {
+		a.Log.Info("status written", slog.String("condition", c.Type), slog.String("status", string(c.Status)), slog.String("reason", c.Reason), slog.String("message", c.Message))
+	}
+}
+
+// inventory of the machine, read once. What can't be read is left out: it is no reason to be silent.
+func (a *Agent) inventory() *inventory.Inventory {
+	if a.machine == nil {
+		read := a.Observer.Inventory
+		if read == nil {
+			read = readInventory
+		}
+		inv, err := read()
+		if err != nil {
+			a.Log.Warn("inventory is not complete", slog.Any("error", err))
+		}
+		// In the form in which the API server gives it back, to be compared with that.
+		a.machine = &inventory.Inventory{}
+		b, err := json.Marshal(inv)
+		if err == nil {
+			err = json.Unmarshal(b, a.machine)
+		}
+		if err != nil {
+			a.Log.Warn("inventory is not comparable", slog.Any("error", err))
+		}
+	}
+	return a.machine
+}
+
+// note leaves what came of the last exchange for `healthy`.
+func (a *Agent) note(err error) {
+	a.state.Joined = a.credentials.certificate() != nil
+	a.state.Time = a.Now()
+	a.state.Error, a.state.Unreachable = "", false
+	if err == nil {
+		a.state.LastSuccess = a.state.Time
+	} else {
+		a.state.Error = err.Error()
+		a.state.Unreachable = unreachable(err)
+	}
+	if err := writeState(a.StateFile, a.state); err != nil {
+		a.Log.Warn("state not kept", slog.Any("error", err))
+	}
+}
+
+// unreachable says whether nobody sensible answered, in contrast to a refusal of this host.
+func unreachable(err error) bool {
+	if status := (*statusError)(nil); errors.As(err, &status) {
+		return status.code >= http.StatusInternalServerError || status.code == http.StatusTooManyRequests
+	}
+	return !enroll.Refused(err)
+}
+
+// jitter spreads d by a tenth of it in both directions, so that the hosts of a rack drift apart.
+func jitter(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// pause waits, or returns false when the context ends.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// quiet logs a lasting failure once in a while, and its end.
+type quiet struct {
+	failing map[string]time.Time // what: last logged
+}
+
+func (q *quiet) log(log *slog.Logger, what string, err error, now time.Time) {
+	if q.failing == nil {
+		q.failing = map[string]time.Time{}
+	}
+	last, failing := q.failing[what]
+	switch {
+	case err == nil && failing:
+		delete(q.failing, what)
+		log.Info(what + " works again")
+	case err != nil && (!failing || now.Sub(last) >= logEvery):
+		q.failing[what] = now
+		log.Warn(what+" failed", slog.Any("error", err))
+	}
+}

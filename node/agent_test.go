@@ -1,0 +1,285 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/region"
+)
+
+// fakeRegion is the enroll API and the API server in one, as far as an agent sees them.
+type fakeRegion struct {
+	t   *testing.T
+	key *ecdsa.PrivateKey
+	ca  *x509.Certificate
+
+	mu         sync.Mutex
+	refuse     string        // reason to refuse joins with
+	away       bool          // the API server does not work
+	life       time.Duration // of certificates
+	joins      int
+	renewals   int
+	heartbeats int
+	lease      map[string]any
+	host       region.Host
+	writes     int // of the status
+	ahead      time.Duration
+}
+
+func newFakeRegion(t *testing.T) (*fakeRegion, identity.Identity) {
+	t.Helper()
+	r := &fakeRegion{t: t, life: time.Hour}
+	var err error
+	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	r.ca = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	s := httptest.NewUnstartedServer(r)
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return r, identity.Identity{Hostname: "s1", EnrollURL: s.URL, KubernetesURL: s.URL, CA: string(ca), JoinToken: "s1.secret", Image: "trixie-0"}
+}
+
+func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		r.t.Error(err)
+	}
+	if r.ahead != 0 {
+		w.Header().Set("Date", time.Now().Add(r.ahead).UTC().Format(http.TimeFormat))
+	}
+	switch path := req.URL.Path; {
+	case path == enroll.PathJoin || path == enroll.PathRenew:
+		r.certify(w, req, body)
+	case r.away:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case len(req.TLS.PeerCertificates) == 0:
+		w.WriteHeader(http.StatusUnauthorized)
+	case strings.HasSuffix(path, "/hosts/s1") && req.Method == http.MethodGet:
+		if err := json.NewEncoder(w).Encode(r.host); err != nil {
+			r.t.Error(err)
+		}
+	case strings.HasSuffix(path, "/hosts/s1/status") && req.Method == http.MethodPatch:
+		r.writes++
+		if err := json.Unmarshal(body, &r.host); err != nil {
+			r.t.Error(err)
+		}
+	case strings.HasSuffix(path, "/namespaces/regiond-hosts/leases/s1") && req.Method == http.MethodPatch:
+		r.heartbeats++
+		var patch struct {
+			Spec map[string]any `json:"spec"`
+		}
+		if err := json.Unmarshal(body, &patch); err != nil {
+			r.t.Error(err)
+		}
+		r.lease = patch.Spec
+	default:
+		r.t.Errorf("%s %s", req.Method, path)
+	}
+}
+
+func (r *fakeRegion) certify(w http.ResponseWriter, req *http.Request, body []byte) {
+	var in enroll.JoinRequest
+	if err := json.Unmarshal(body, &in); err != nil || in.SystemUUID != "11111111-2222-3333-4444-555555555555" {
+		r.t.Errorf("%v %+v", err, in)
+	}
+	if req.URL.Path == enroll.PathRenew {
+		r.renewals++
+		if len(req.TLS.PeerCertificates) == 0 {
+			r.t.Error("renewal without a certificate")
+		}
+	} else {
+		r.joins++
+		if r.refuse != "" || req.Header.Get("Authorization") != "Bearer s1.secret" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			if err := json.NewEncoder(w).Encode(enroll.Error{Reason: r.refuse, Message: "m"}); err != nil {
+				r.t.Error(err)
+			}
+			return
+		}
+	}
+	block, _ := pem.Decode([]byte(in.CSR))
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil || csr.Subject.CommonName != "regiond:host:s1" {
+		r.t.Errorf("%v %v", err, csr.Subject)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(r.life)}
+	der, err := x509.CreateCertificate(rand.Reader, c, r.ca, csr.PublicKey, r.key)
+	if err != nil {
+		r.t.Error(err)
+	}
+	if err := json.NewEncoder(w).Encode(enroll.JoinResponse{Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// see waits for something of the region.
+func (r *fakeRegion) see(what string, f func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(10 * time.Millisecond) {
+		r.mu.Lock()
+		ok := f()
+		r.mu.Unlock()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("not seen: %s", what)
+		}
+	}
+}
+
+func (r *fakeRegion) set(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+func startAgent(t *testing.T, dir string, log io.Writer) (stop func()) {
+	t.Helper()
+	a, err := New(Config{DataDir: dir, StateFile: filepath.Join(dir, "run", "agent.json"), Version: "v1", Observer: fakeObserver(t),
+		HeartbeatEvery: 20 * time.Millisecond, ObserveEvery: 50 * time.Millisecond, CompareEvery: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAgent(t *testing.T) {
+	r, id := newFakeRegion(t)
+	dir := t.TempDir()
+	writeIdentity(t, dir, id)
+	var log bytes.Buffer
+	r.refuse = enroll.ReasonUnavailable
+	stop := startAgent(t, dir, &log)
+	r.see("a first try to join", func() bool { return r.joins > 0 })
+	stop()
+	// The key is on disk before it is used, and is used again.
+	key, err := os.ReadFile(filepath.Join(dir, "agent", "pending.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.set(func() { r.refuse = "" })
+	stop = startAgent(t, dir, &log)
+	r.see("the status", func() bool { return r.writes > 0 && r.heartbeats > 2 })
+	both, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem"))
+	if err != nil || !bytes.HasPrefix(both, key) {
+		t.Errorf("%v: another key than the pending one is in use", err)
+	}
+	if left, err := ReadIdentity(filepath.Join(dir, identity.File)); err != nil || left.JoinToken != "" || left.Hostname != "s1" {
+		t.Errorf("identity after the join: %+v %v", left, err)
+	}
+	r.set(func() {
+		if st := r.host.Status; st.BootID == "" || st.Inventory == nil || st.Inventory.MemoryBytes != 8<<30 || st.Image != "trixie-abc" || st.Slot != "B" || len(st.Addresses) != 1 || r.lease["leaseDurationSeconds"] != 40.0 || r.lease["holderIdentity"] != "s1" {
+			t.Errorf("host %+v, lease %v", st, r.lease)
+		}
+	})
+	if s, err := readState(filepath.Join(dir, "run", "agent.json")); err != nil || !s.Joined || s.LastSuccess.IsZero() {
+		t.Errorf("state %+v %v", s, err)
+	}
+
+	// An idle host does not write its status; a wiped one is filled again.
+	var writes, beats int
+	r.set(func() { writes, beats = r.writes, r.heartbeats })
+	r.see("ten more heartbeats", func() bool { return r.heartbeats > beats+10 })
+	r.set(func() {
+		if r.writes != writes {
+			t.Errorf("an idle host wrote its status %d times", r.writes-writes)
+		}
+		r.host.Status = region.HostStatus{}
+	})
+	r.see("the wiped status", func() bool { return r.host.Status.BootID != "" })
+
+	// The API server goes away and comes back; its clock counts for heartbeats.
+	r.set(func() { r.away = true; beats = r.heartbeats })
+	for seen := false; !seen; {
+		s, err := readState(filepath.Join(dir, "run", "agent.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = s.Unreachable
+	}
+	r.set(func() { r.away, r.ahead = false, time.Hour })
+	r.see("heartbeats by the server's clock", func() bool {
+		at, err := time.Parse(time.RFC3339, r.lease["renewTime"].(string))
+		return err == nil && time.Until(at) > 50*time.Minute && r.heartbeats > beats
+	})
+	r.see("a wrong clock", func() bool {
+		return len(r.host.Status.Conditions) == 1 && r.host.Status.Conditions[0].Reason == "ClockWrong"
+	})
+	stop()
+
+	// A restart uses the certificate; one past two thirds of its life is renewed with another key.
+	r.set(func() { r.life = time.Second })
+	before := r.joins
+	stop = startAgent(t, dir, &log)
+	r.see("heartbeats", func() bool { return r.heartbeats > beats })
+	stop()
+	if r.joins != before || r.renewals != 0 {
+		t.Errorf("%d joins, %d renewals", r.joins, r.renewals)
+	}
+	c := &credentials{dir: dir, id: id, systemUUID: "11111111-2222-3333-4444-555555555555", log: slog.New(slog.DiscardHandler)}
+	if joined, err := c.load(); err != nil || !joined {
+		t.Fatal(joined, err)
+	}
+	if err := c.renew(t.Context()); err != nil { // valid for a second: renewal is due at once
+		t.Fatal(err)
+	}
+	r.set(func() { r.life = time.Hour })
+	stop = startAgent(t, dir, &log)
+	r.see("a renewal by itself", func() bool { return r.renewals == 2 })
+	stop()
+	renewed, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem"))
+	if err != nil || bytes.HasPrefix(renewed, key) {
+		t.Errorf("%v: the renewed certificate has the old key", err)
+	}
+	if st, err := os.Stat(filepath.Join(dir, "agent", "client.pem")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", st.Mode(), err)
+	}
+	if strings.Contains(log.String(), "s1.secret") {
+		t.Error("the log holds the token")
+	}
+}
+
+func TestAgentWithoutTokenAndCertificate(t *testing.T) {
+	_, id := newFakeRegion(t)
+	id.JoinToken = ""
+	c := &credentials{dir: t.TempDir(), id: id, log: slog.New(slog.DiscardHandler)}
+	if err := c.join(t.Context()); err == nil || !strings.Contains(err.Error(), "reinstallAfter") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package node
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/node/identity"
+)
+
+// Files below the agent's folder. Key and certificate are in one file, so that they can't be torn
+// apart by a power cut.
+const (
+	agentDir    = "agent"
+	clientFile  = "client.pem"  // the certificate in use and its key
+	pendingFile = "pending.key" // a key that a certificate was asked for, and may have been issued
+)
+
+// credentials are the client certificate of this host and how it is obtained.
+type credentials struct {
+	dir        string // the data partition
+	id         identity.Identity
+	systemUUID string
+	log        *slog.Logger
+	mu         sync.Mutex
+	current    *tls.Certificate
+}
+
+// load reads the certificate from disk; without one the host has not joined yet.
+func (c *credentials) load() (joined bool, err error) {
+	b, err := os.ReadFile(c.path(clientFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, c.use(b)
+}
+
+func (c *credentials) path(name string) string { return filepath.Join(c.dir, agentDir, name) }
+
+func (c *credentials) use(keyAndCertificate []byte) error {
+	cert, err := tls.X509KeyPair(keyAndCertificate, keyAndCertificate)
+	if err != nil {
+		return fmt.Errorf("client certificate: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = &cert
+	return nil
+}
+
+// certificate in use, nil before the host has joined.
+func (c *credentials) certificate() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.current
+}
+
+// renewAt is when two thirds of the certificate's life have passed.
+func (c *credentials) renewAt() time.Time {
+	cert := c.certificate()
+	if cert == nil || cert.Leaf == nil {
+		return time.Time{}
+	}
+	life := cert.Leaf.NotAfter.Sub(cert.Leaf.NotBefore)
+	return cert.Leaf.NotBefore.Add(life / 3 * 2)
+}
+
+// join exchanges the join token for a certificate. It may be called again after any failure: the key
+// is kept, so that a certificate whose delivery failed can be asked for again.
+func (c *credentials) join(ctx context.Context) error {
+	if c.id.JoinToken == "" {
+		return errors.New("the identity holds no join token and there is no client certificate; install the server again (spec.reinstallAfter)")
+	}
+	client, err := enroll.NewClient(c.id.EnrollURL, []byte(c.id.CA), nil)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := c.obtain(func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Join(ctx, c.id.JoinToken, r) }); err != nil {
+		return err
+	}
+	c.log.Info("joined: client certificate received")
+	return c.forgetToken()
+}
+
+// renew exchanges the certificate for a new one with a new key.
+func (c *credentials) renew(ctx context.Context) error {
+	client, err := enroll.NewClient(c.id.EnrollURL, []byte(c.id.CA), c.certificate())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := c.obtain(func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Renew(ctx, r) }); err != nil {
+		return err
+	}
+	c.log.Info("client certificate renewed", slog.Time("renewAgain", c.renewAt()))
+	return nil
+}
+
+func (c *credentials) obtain(exchange func(enroll.JoinRequest) (enroll.JoinResponse, error)) error {
+	keyPEM, key, err := c.pendingKey()
+	if err != nil {
+		return err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname)}, key)
+	if err != nil {
+		return fmt.Errorf("certificate request: %w", err)
+	}
+	csr := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	answer, err := exchange(enroll.JoinRequest{CSR: string(csr), SystemUUID: c.systemUUID})
+	if err != nil {
+		return err
+	}
+	both := append(append([]byte{}, keyPEM...), answer.Certificate...)
+	if _, err := tls.X509KeyPair(both, both); err != nil {
+		return fmt.Errorf("the certificate received does not fit the key: %w", err)
+	}
+	if err := writeFile(c.path(clientFile), both, 0o600); err != nil {
+		return fmt.Errorf("keep the client certificate: %w", err)
+	}
+	if err := os.Remove(c.path(pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.use(both)
+}
+
+// pendingKey is the key of a request under way, or a new one, which is on disk before it is used.
+func (c *credentials) pendingKey() ([]byte, *ecdsa.PrivateKey, error) {
+	if b, err := os.ReadFile(c.path(pendingFile)); err == nil {
+		if block, _ := pem.Decode(b); block != nil {
+			if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+				return b, key, nil
+			}
+		}
+		c.log.Warn("the pending key is unreadable, a new one is made")
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	if err := os.MkdirAll(filepath.Join(c.dir, agentDir), 0o700); err != nil {
+		return nil, nil, err
+	}
+	return b, key, writeFile(c.path(pendingFile), b, 0o600)
+}
+
+// forgetToken takes the join token out of the identity: it is used up.
+func (c *credentials) forgetToken() error {
+	c.id.JoinToken = ""
+	b, err := json.MarshalIndent(c.id, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(c.dir, identity.File), append(b, '\n'), 0o600)
+}
