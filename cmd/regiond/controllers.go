@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/hardware"
+)
+
+// metricsAddress is where Prometheus finds regiond's metrics, on this host only.
+const metricsAddress = "127.0.0.1:9440"
+
+// runControllers joins the rooms: it gives the hardware room what bootstrap made.
+func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
+	address, err := netip.ParseAddr(rt.Region.Spec.Networks.Provisioning.Address)
+	if err != nil {
+		return fmt.Errorf("spec.networks.provisioning.address: %w", err)
+	}
+	pair, err := rt.CA.Issue("enroll", pki.Request{CN: "regiond-enroll", SANs: []string{address.String()}, Usages: pki.Server})
+	if err != nil {
+		return err
+	}
+	getCertificate, err := pair.Follow()
+	if err != nil {
+		return fmt.Errorf("certificate of the enrollment API: %w", err)
+	}
+	probed := make(chan struct{})
+	probing, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(probed)
+		if serves(probing, address) {
+			rt.Started()
+		}
+	}()
+	defer func() {
+		stop()
+		<-probed
+	}()
+	return hardware.Run(ctx, hardware.Config{
+		REST: rt.REST, Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
+		ImageDir: rt.Region.Spec.Images.Dir, MetricsAddress: metricsAddress, Log: rt.Log,
+	})
+}
+
+// serves waits until the controllers answer: netboot's listener is the last to open, and its script tells
+// it from another web server on the same port, because of which the controllers are about to fail.
+func serves(ctx context.Context, address netip.Addr) bool {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	for ctx.Err() == nil {
+		if answersIPXE(ctx, "http://"+address.String()+"/boot.ipxe") {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+	}
+	return false
+}
+
+func answersIPXE(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	magic := make([]byte, len("#!ipxe"))
+	_, err = io.ReadFull(resp.Body, magic)
+	return err == nil && string(magic) == "#!ipxe"
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/install"
+	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/systemd"
+)
+
+func newInstallCommand() *cobra.Command {
+	var file, output string
+	var check bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "Install a region's seed host as a systemd service",
+		Long: `Install a region's seed host as a systemd service: check the host, copy this program to
+` + install.DefaultPaths.Program + ` and the region file to ` + install.DefaultPaths.RegionFile + `, write and start
+` + systemd.UnitName + `, and wait until the control plane is ready.
+
+It can be run again: to upgrade regiond, to apply a changed region file, or after anything went
+wrong. What is in place already is left alone.`,
+		Example: `  sudo regiond install -f region.yaml
+  sudo regiond install -f region.yaml --check        # only check the host
+
+  # Apply a change
+  sudoedit /etc/regiond/region.yaml
+  sudo regiond install -f /etc/regiond/region.yaml && sudo systemctl restart regiond`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if check {
+				return preflightReport(cmd, file, output)
+			}
+			return installRegion(cmd, file, timeout)
+		},
+	}
+	addRegionFileFlag(cmd, &file)
+	cmd.Flags().BoolVar(&check, "check", false, "check the host, change nothing")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "format of --check: table, json or yaml")
+	cmd.Flags().DurationVar(&timeout, "timeout", 15*time.Minute, "how long to wait until the control plane is ready")
+	return cmd
+}
+
+func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error {
+	started := time.Now()
+	r, data, err := loadRegion(cmd, file)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("installing takes root: sudo regiond install ...")
+	}
+	if !systemd.Booted() {
+		return fmt.Errorf("this host does not run systemd, so there is no service to install; use: regiond run -f %s", file)
+	}
+	dataDir := r.Spec.ControlPlane.DataDir
+	running, err := bootstrap.LockOwner(dataDir)
+	if err != nil {
+		return err
+	}
+	before, err := systemd.Show(cmd.Context(), systemd.Run)
+	if err != nil {
+		return err
+	}
+	if running != 0 && !before.Up() {
+		return fmt.Errorf("regiond runs on %s already, pid %d, and not as a service; stop it first: kill %d", dataDir, running, running)
+	}
+	show := progressPrinter(cmd.ErrOrStderr(), "text", started)
+	if running == 0 {
+		report, err := bootstrap.Preflight(cmd.Context(), r)
+		if err != nil {
+			return err
+		}
+		if err := report.Err(); err != nil {
+			return err
+		}
+		show("preflight: " + report.Summary())
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return err
+	}
+	if err := install.Install(cmd.Context(), install.Config{
+		Paths: install.DefaultPaths, DataDir: dataDir, Program: program, RegionFile: file, Region: data, Systemctl: systemd.Run,
+		Report: func(format string, a ...any) { show(fmt.Sprintf(format, a...)) },
+	}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	return waitReady(ctx, dataDir, before.Invocation, show)
+}
+
+// waitReady shows the stages of the service until the control plane is ready. before is the run of the
+// service that may be stopping still, or that failed before.
+func waitReady(ctx context.Context, dataDir, before string, show func(string)) error {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	last := ""
+	for {
+		state, err := systemd.Show(ctx, systemd.Run)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if state.Ended(before) {
+			return fmt.Errorf("%s ended before it was ready; why: journalctl -u regiond -n 50", systemd.UnitName)
+		}
+		s, err := status.Fetch(ctx, status.SocketPath(dataDir))
+		if err == nil && state.Active == "active" && s.Ready {
+			show(fmt.Sprintf("region %s is up; `regiond status` shows it", s.Region))
+			return nil
+		}
+		if err == nil && s.Stage != last {
+			last = s.Stage
+			show(s.Stage)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the control plane is not ready (%s): %w; it is still being started, watch it with: regiond status --watch", last, context.Cause(ctx))
+		case <-t.C:
+		}
+	}
+}

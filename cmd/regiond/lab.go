@@ -1,0 +1,380 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"regiond.dev/regiond/test/lab"
+)
+
+// labFlags are common to all lab commands.
+type labFlags struct{ name, root string }
+
+func newLabCommand() *cobra.Command {
+	f := &labFlags{}
+	c := &cobra.Command{
+		Use:   "lab",
+		Short: "Run a whole region on this machine, in namespaces and virtual servers",
+		Long: `A lab is a seed host in namespaces of its own and virtual servers (QEMU) that are powered only
+through their BMCs. regiond runs in it as it would on a rack. Labs are named and do not see each other.`,
+		Example: `  regiond lab up                      # until every server is Ready
+  regiond lab status
+  regiond lab exec -- regiond status  # as on the seed host
+  regiond lab console node1
+  regiond lab down`,
+	}
+	// What a client of the lab's API has to say is in the errors that it returns.
+	c.PersistentPreRun = func(*cobra.Command, []string) { ctrllog.SetLogger(logr.Discard()) }
+	c.PersistentFlags().StringVar(&f.name, "lab", "default", "name of the lab")
+	c.PersistentFlags().StringVar(&f.root, "root", lab.DefaultRoot, "folder that holds the state of labs")
+	// Fails for a flag that does not exist or was registered before; neither can be.
+	_ = c.RegisterFlagCompletionFunc("lab", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		names, err := lab.List(f.root)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+	_ = c.MarkPersistentFlagDirname("root") // the flag exists
+	c.AddCommand(newLabUp(f), newLabDown(f), newLabList(f), newLabStatus(f), newLabConsole(f), newLabPower(f), newLabExec(f))
+	c.AddCommand(newLabProcesses(f)...)
+	return c
+}
+
+func (f *labFlags) open() (lab.Lab, error) { return lab.Open(f.root, f.name) }
+
+// completeMachine offers the lab's machines for the first argument.
+func (f *labFlags) completeMachine(args []string) ([]string, cobra.ShellCompDirective) {
+	l, err := f.open()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return l.Machines(), cobra.ShellCompDirectiveNoFileComp
+}
+
+func newLabUp(f *labFlags) *cobra.Command {
+	var file string
+	var timeout time.Duration
+	imageDir := defaultImageDir
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the lab up and wait until every server is Ready",
+		Long:  "Bring the lab up and wait until every server is Ready. What runs already is left alone: run it again after anything.",
+		Example: `  regiond lab up
+  regiond lab up --lab ci -f lab.yaml --timeout 15m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			l, err := labWish(f, file)
+			if err != nil {
+				return err
+			}
+			if err := lab.CheckPrerequisites(); err != nil {
+				return err
+			}
+			started := time.Now()
+			report := func(format string, args ...any) {
+				fmt.Fprintf(cmd.OutOrStdout(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+			}
+			report("lab %s: state in %s/%s", l.Name, l.Root, l.Name)
+			kernel, err := ensureNodeImage(ctx, imageDir, report)
+			if err != nil {
+				return err
+			}
+			program, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			if err := l.Up(ctx, lab.UpConfig{Program: program, ImageDir: imageDir, Kernel: kernel, Report: report}); err != nil {
+				return err
+			}
+			if err := l.Wait(ctx, report); err != nil {
+				return fmt.Errorf("lab %s is not up after %s:\n%w", l.Name, time.Since(started).Round(time.Second), err)
+			}
+			report("lab %s is up: `regiond lab status`, `regiond lab exec -- regiond status`", l.Name)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml (default: one server, UEFI, 2 CPUs, 2Gi, one disk of 12Gi)")
+	c.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "how long to wait for all servers")
+	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; what is missing is built")
+	return c
+}
+
+// labWish is the lab as lab.yaml has it, or as it was brought up before, or the default.
+func labWish(f *labFlags, file string) (lab.Lab, error) {
+	l := lab.Lab{Name: f.name, Root: f.root}
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return l, err
+		}
+		l.Spec, err = lab.ParseConfig(b, file)
+		return l, errors.Join(err, lab.CheckName(f.name))
+	}
+	if l, err := f.open(); err == nil {
+		return l, nil
+	}
+	l.Spec = lab.Default()
+	return l, lab.CheckName(f.name)
+}
+
+func newLabDown(f *labFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "down",
+		Short:   "End the lab and remove everything it made",
+		Long:    "End the lab and remove everything it made: processes, namespaces, cgroups, disks, state. Images are kept.",
+		Example: "  regiond lab down --lab ci",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := f.open()
+			if err != nil { // what is left of a lab can be removed without its lab.json
+				l = lab.Lab{Name: f.name, Root: f.root}
+			}
+			return l.Down(func(format string, args ...any) { fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...) })
+		},
+	}
+}
+
+func newLabList(f *labFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the labs on this machine",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names, err := lab.List(f.root)
+			for _, n := range names {
+				fmt.Fprintln(cmd.OutOrStdout(), n)
+			}
+			return err
+		},
+	}
+}
+
+func newLabStatus(f *labFlags) *cobra.Command {
+	var output string
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the lab's seed host and virtual servers",
+		Example: `  regiond lab status
+  regiond lab status -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(output, "table", "json"); err != nil {
+				return err
+			}
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			s, err := l.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return writeAs(cmd.OutOrStdout(), output, s)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintf(w, "LAB\tSEED\tRACK\tCONTROL PLANE\n%s\t%s\t%s\t%s\n\n", s.Name, running(s.Seed), running(s.Rack), s.ControlPlane)
+			fmt.Fprintln(w, "MACHINE\tBMC\tSERVER\tREACHED\tMESSAGE")
+			for _, m := range s.Machines {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.BMC, m.Server, m.Reached, m.Message)
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().StringVarP(&output, "output", "o", "table", "format: table or json")
+	return c
+}
+
+func running(pid int) string {
+	if pid == 0 {
+		return "stopped"
+	}
+	return fmt.Sprintf("pid %d", pid)
+}
+
+func newLabConsole(f *labFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "console MACHINE",
+		Short:   "Attach to a virtual server's serial console; Ctrl-] leaves it",
+		Example: "  regiond lab console node1",
+		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return f.completeMachine(args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			socket, err := l.ConsoleSocket(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := net.Dial("unix", socket)
+			if err != nil {
+				return fmt.Errorf("console of %s: %w: is the rack running? see `regiond lab status`", args[0], err)
+			}
+			defer c.Close()
+			if fd := int(os.Stdin.Fd()); term.IsTerminal(fd) {
+				old, err := term.MakeRaw(fd)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = term.Restore(fd, old) }() // the terminal is gone if this fails
+				fmt.Fprint(cmd.ErrOrStderr(), "console of "+args[0]+"; Ctrl-] leaves it\r\n")
+			}
+			go func() {
+				if err := typeUntilEscape(c, os.Stdin); err == nil {
+					c.Close()
+				}
+			}()
+			_, err = io.Copy(cmd.OutOrStdout(), c)
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// typeUntilEscape copies keys until Ctrl-] (as telnet and virsh console have it).
+func typeUntilEscape(w io.Writer, r io.Reader) error {
+	buf := make([]byte, 64)
+	for {
+		n, err := r.Read(buf)
+		for i := range n {
+			if buf[i] == 0x1d {
+				return nil
+			}
+			if _, err := w.Write(buf[i : i+1]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func newLabPower(f *labFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "power MACHINE on|off|cycle|shutdown|status",
+		Short: "Press a virtual server's power button, through its BMC",
+		Example: `  regiond lab power node1 status
+  regiond lab power node1 off         # cuts the power`,
+		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return lab.PowerActionNames(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return f.completeMachine(args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			if err := l.CheckPower(args[0], args[1]); err != nil {
+				return err
+			}
+			return l.RunInSeedNetwork(cmd.Context(), cmd.OutOrStdout(), "lab", "bmc", args[0], args[1], "--lab", f.name, "--root", f.root)
+		},
+	}
+}
+
+func newLabExec(f *labFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "exec -- COMMAND [ARG...]",
+		Short: "Run a command on the lab's seed host",
+		Example: `  regiond lab exec -- regiond status
+  regiond lab exec -- regiond kubectl get servers
+  regiond lab exec -- ip addr`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			argv, err := l.ExecArgs(args)
+			if err != nil {
+				return err
+			}
+			path, err := exec.LookPath(argv[0])
+			if err != nil {
+				return err
+			}
+			return syscall.Exec(path, argv, os.Environ())
+		},
+	}
+}
+
+// newLabProcesses are the lab's own processes; `lab up` starts them.
+func newLabProcesses(f *labFlags) []*cobra.Command {
+	var kvm bool
+	hardware := &cobra.Command{
+		Use: "hardware", Short: "The lab's rack (started by lab up)", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return l.RunHardware(ctx, kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+		},
+	}
+	hardware.Flags().BoolVar(&kvm, "kvm", false, "run the virtual servers on KVM")
+	seed := &cobra.Command{
+		Use: "seed", Short: "The lab's seed host (started by lab up)", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			return l.EnterSeed([]string{"regiond", "lab", "init"})
+		},
+	}
+	initCommand := &cobra.Command{
+		Use: "init", Short: "The seed host's first process", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return lab.RunInit(ctx, []string{"/proc/self/exe", "run", "-f", lab.SeedRegionFile})
+		},
+	}
+	bmc := &cobra.Command{
+		Use: "bmc MACHINE ACTION", Short: "Speak to a BMC (started by lab power)", Hidden: true, Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			state, err := l.Power(cmd.Context(), args[0], args[1])
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), state)
+			}
+			return err
+		},
+	}
+	return []*cobra.Command{hardware, seed, initCommand, bmc}
+}

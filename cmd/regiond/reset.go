@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/systemd"
+)
+
+func newResetCommand() *cobra.Command {
+	var where dataDirFlags
+	var yes, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "reset",
+		Short: "Give the region on this host up and remove everything regiond made here",
+		Long: `Give the region on this host up and remove everything regiond made here, and nothing else: the
+service, the control plane with all its data, pods, mounts, network devices and files. What it would
+do is printed first, and done after the region's name was typed.
+
+Servers are left as they are. It needs no API, and can be run again after it was interrupted.`,
+		Example: `  regiond reset --dry-run
+  regiond reset
+  regiond reset --data-dir /srv/regiond --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dataDir, err := where.resolve()
+			if err != nil {
+				return err
+			}
+			return reset(cmd, dataDir, yes, dryRun)
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and do nothing")
+	return cmd
+}
+
+func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
+	if os.Geteuid() != 0 {
+		return errors.New("resetting takes root: sudo regiond reset ...")
+	}
+	plan, err := bootstrap.PlanReset(cmd.Context(), dataDir)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if plan.Empty() {
+		fmt.Fprintf(out, "nothing of regiond in %s\n", dataDir)
+		return nil
+	}
+	fmt.Fprintf(out, "Region %q in %s. To give it up:\n", plan.Region, plan.DataDir)
+	plan.Print(out)
+	if dryRun {
+		return nil
+	}
+	if !yes {
+		if err := confirm(cmd.InOrStdin(), out, plan); err != nil {
+			return err
+		}
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	report := func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }
+	if err := plan.Execute(cmd.Context(), systemd.Run, log, report); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "done")
+	return nil
+}
+
+// confirm asks for the region's name, which nobody types by accident on the wrong host.
+func confirm(in io.Reader, out io.Writer, plan bootstrap.Reset) error {
+	want, what := plan.Region, "the region's name"
+	if want == "" {
+		want, what = plan.DataDir, "the data directory"
+	}
+	fmt.Fprintf(out, "\nType %s (%s) to do it: ", what, want)
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(line) != want {
+		return errors.New("not confirmed, nothing was done (--yes does not ask)")
+	}
+	return nil
+}

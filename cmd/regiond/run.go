@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"gopkg.in/natefinch/lumberjack.v2"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/systemd"
+)
+
+func newRunCommand() *cobra.Command {
+	var file, format, level string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a region's seed host in the foreground",
+		Long: `Run a region's seed host in the foreground: check the host, start the control plane, and run the
+region's controllers until the process is told to stop. Pods and servers go on while it is stopped.
+
+It can be started again at any time on the same data and continues. Progress goes to standard error,
+details to DATA-DIR/log/regiond.log and to one log for each component beside it.`,
+		Example: `  sudo regiond run -f region.yaml
+  sudo regiond run -f region.yaml --log-format json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "text" && format != "json" {
+				return fmt.Errorf("--log-format %q; there are text and json", format)
+			}
+			var l slog.Level
+			if err := l.UnmarshalText([]byte(level)); err != nil {
+				return fmt.Errorf("--log-level %q; there are debug, info, warn and error", level)
+			}
+			return runRegion(cmd, file, format, l)
+		},
+	}
+	addRegionFileFlag(cmd, &file)
+	cmd.Flags().StringVar(&format, "log-format", "text", "format of progress and log: text or json")
+	cmd.Flags().StringVar(&level, "log-level", "info", "what to log: debug, info, warn or error")
+	return cmd
+}
+
+func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error {
+	started := time.Now()
+	r, _, err := loadRegion(cmd, file)
+	if err != nil {
+		return err
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return err
+	}
+	dataDir := r.Spec.ControlPlane.DataDir
+	output := &lumberjack.Logger{Filename: bootstrap.LogPath(dataDir), MaxSize: 50, MaxBackups: 3}
+	log := slog.New(logHandler(output, format, level))
+	captureLogs(log)
+
+	service := systemd.Notifier{Socket: os.Getenv("NOTIFY_SOCKET")}
+	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {
+		return err
+	}
+	watchdog, err := daemon.SdWatchdogEnabled(true)
+	if err != nil {
+		log.Warn("systemd's watchdog is not served", "error", err)
+	}
+	notify := func(message string) {
+		if err := service.Notify(message); err != nil {
+			log.Warn("systemd not notified", "error", err)
+		}
+	}
+	show := progressPrinter(cmd.ErrOrStderr(), format, started)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	err = bootstrap.Run(ctx, bootstrap.Config{
+		Region: r, RegionFile: file, Version: version, Log: log,
+		Progress: func(text string) {
+			show(text)
+			notify(systemd.Status(text))
+		},
+		Ready: func() {
+			notify(systemd.Ready)
+			go keepAlive(ctx, watchdog, dataDir, notify)
+		},
+		Stopping:    func() { notify(systemd.Stopping) },
+		Controllers: runControllers,
+	})
+	cancel()
+	return errors.Join(err, output.Close())
+}
+
+// keepAlive answers systemd's watchdog as long as this process answers `regiond status`: that takes
+// its locks and its scheduler, and no component, whose failures are the supervisor's to mend.
+func keepAlive(ctx context.Context, interval time.Duration, dataDir string, notify func(string)) {
+	if interval == 0 {
+		return
+	}
+	t := time.NewTicker(interval / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if _, err := status.Fetch(ctx, status.SocketPath(dataDir)); err == nil {
+				notify(systemd.Watchdog)
+			}
+		}
+	}
+}
+
+func logHandler(w io.Writer, format string, level slog.Level) slog.Handler {
+	options := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
+}
+
+// captureLogs sends what libraries log to the same place.
+func captureLogs(log *slog.Logger) {
+	slog.SetDefault(log)
+	klog.SetSlogLogger(log.With("library", "client-go"))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.With("library", "controller-runtime").Handler()))
+}
+
+// progressPrinter tells what happens, with the time since the start.
+func progressPrinter(w io.Writer, format string, started time.Time) func(string) {
+	if format == "json" {
+		log := slog.New(slog.NewJSONHandler(w, nil))
+		return func(text string) { log.Info(text, "elapsed", time.Since(started).Seconds()) }
+	}
+	return func(text string) { fmt.Fprintf(w, "[%6.1fs] %s\n", time.Since(started).Seconds(), text) }
+}

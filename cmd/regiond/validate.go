@@ -1,0 +1,105 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"regiond.dev/regiond/region"
+)
+
+func newValidateCommand() *cobra.Command {
+	var file, output string
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Check a region file and report everything that is wrong with it",
+		Long: `Check a region file and report everything that is wrong with it at once: unknown
+fields, wrong types, values that contradict each other, and credential files that
+are missing or may be read by others. Nothing is changed and no machine is contacted.
+
+Each problem is one line, FILE:LINE:COLUMN: FIELD: what is wrong; what would be right.
+The exit status is 0 when the file is valid and 1 when it is not.`,
+		Example: `  # Check region.yaml on the seed host
+  regiond validate -f region.yaml
+
+  # Check in CI, where the credential files are not at hand
+  regiond validate -f region.yaml --offline
+
+  # Check what another program writes, for a program to read
+  generate-region | regiond validate -f - --offline -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(output, "text", "json"); err != nil {
+				return err
+			}
+			cmd.SilenceUsage = true // from here on the command line is right and the file may be wrong
+			data, name, err := readRegionFile(cmd, file)
+			if err != nil {
+				return err
+			}
+			problems, err := validateRegion(data, name, offline)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				err = problems.WriteJSON(cmd.OutOrStdout(), name)
+			} else {
+				err = problems.WriteText(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return fmt.Errorf("writing the report: %w", err)
+			}
+			if len(problems) > 0 {
+				return errors.New(problems.Summary(name))
+			}
+			if output == "text" {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), problems.Summary(name))
+			}
+			return err
+		},
+	}
+	addRegionFileFlag(cmd, &file)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not look for the credential files on this machine")
+	return cmd
+}
+
+// validateRegion returns the problems of a region file and, unless offline, of the files it refers to.
+func validateRegion(data []byte, name string, offline bool) (region.Problems, error) {
+	doc, err := region.Load(data, name)
+	var problems region.Problems
+	if err != nil && !errors.As(err, &problems) {
+		return nil, err
+	}
+	if offline {
+		return problems, nil
+	}
+	return problems.Merge(doc.CheckSecretFiles(os.Stat)), nil
+}
+
+func addRegionFileFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "file", "f", "region.yaml", "region file, - for standard input")
+}
+
+// readRegionFile reads a region file and returns the name that problems call it by. A byte more
+// than the limit is read, so that region.Load reports a file that is too large.
+func readRegionFile(cmd *cobra.Command, file string) (data []byte, name string, err error) {
+	in, name := cmd.InOrStdin(), "<stdin>"
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, file, fmt.Errorf("reading the region file: %w; name it with -f, or begin with a copy of region.example.yaml", err)
+		}
+		defer f.Close()
+		in, name = f, file
+	}
+	data, err = io.ReadAll(io.LimitReader(in, region.MaxFileSize+1))
+	if err != nil {
+		return nil, name, fmt.Errorf("reading the region file %s: %w", name, err)
+	}
+	return data, name, nil
+}
