@@ -1,0 +1,91 @@
+# regiond: build, test and run. `make help` lists what there is.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+include build.env
+export CGO_ENABLED
+export GOFLAGS := $(subst ",,$(GOFLAGS))
+
+# Everything but `help` and `clean` first brings the machine to where it can build (Debian packages, Go).
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
+GO_DIR := $(shell scripts/setup)
+ifeq ($(GO_DIR),)
+$(error scripts/setup failed, see above)
+endif
+export PATH := $(GO_DIR):$(PATH)
+endif
+
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+KUBE     := $(shell awk '$$1 == "k8s.io/kubernetes" { print $$2 }' go.mod)
+CONTAINERD := $(shell awk '$$1 == "github.com/containerd/containerd/v2" { print $$2 }' go.mod)
+KUBE_MINOR := $(word 2,$(subst ., ,$(KUBE)))
+# -X only changes what is linked: it recompiles nothing.
+LDFLAGS  := -s -w -X main.version=$(VERSION) \
+	-X k8s.io/component-base/version.gitVersion=$(KUBE) \
+	-X k8s.io/component-base/version.gitMajor=1 \
+	-X k8s.io/component-base/version.gitMinor=$(KUBE_MINOR) \
+	-X k8s.io/component-base/version.gitTreeState=clean \
+	-X github.com/containerd/containerd/v2/version.Version=$(CONTAINERD)
+
+REGIOND  := bin/regiond
+LAB      ?= default
+# Packages that link Kubernetes are built, never tested by `go test`: integration tests run the binary.
+TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
+PACKAGES := ./bootstrap/... ./hardware/... ./images/... ./node/... ./region/... ./test/... ./cmd/regiond-init/... ./cmd/regiond-node/...
+
+.PHONY: help build payload images test integration lab lab-down e2e lint generate bench clean
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: payload ## build bin/regiond with all that it carries
+	@mkdir -p bin
+	@echo "building $(REGIOND) (the first time this compiles Kubernetes: 10 to 20 minutes)"
+	@time go build -ldflags '$(LDFLAGS)' -o $(REGIOND) ./cmd/regiond
+	@size=$$(stat -c %s $(REGIOND)); [ $$size -le 250000000 ] || { echo "$(REGIOND) has $$size bytes, the limit is 250 MB; see docs/performance.md" >&2; exit 1; }
+
+payload: ## build what the binary carries: runc, CNI plugins, shim, pause, CoreDNS, node agent, installer
+	bootstrap/payload/build.sh
+
+images: build ## build the node image and the netboot files
+	$(REGIOND) image build
+
+lab: build ## bring up a region in namespaces and virtual servers (LAB=name)
+	$(REGIOND) lab up --lab $(LAB)
+	$(REGIOND) lab exec --lab $(LAB) -- regiond status
+
+lab-down: ## end the lab and remove everything it made (LAB=name)
+	$(REGIOND) lab down --lab $(LAB)
+
+test: ## run the tests that need no built binary
+	go test $(PACKAGES)
+
+integration: build ## run the tests that need the binary, an image, or a virtual machine
+	$(REGIOND) image build
+	go test -count=1 -tags=$(TAGS),integration ./test/cli -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./bootstrap/kube/cluster -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Boots ./hardware/netboot
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer
+
+e2e: build ## the lab from end to end, asserting each stage, with faults
+	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e ./test/e2e -regiond=$(abspath $(REGIOND))
+
+# The two packages that link Kubernetes are checked by the analysers that need no facts of their 3,000 dependencies.
+LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
+lint: ## gofmt, go vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -d $$(git ls-files '*.go'); exit 1; }
+	@echo go vet, staticcheck
+	@cd tools && GOFLAGS=-buildvcs=false go build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	@packages=$$(go list ./... | grep -v -e /cmd/regiond$$ -e /bootstrap/kube$$) && for tags in '' ,integration ,envtest ,e2e; do \
+		go vet -tags=$(TAGS)$$tags $$packages && bin/staticcheck -tags=$(TAGS)$$tags $$packages || exit 1; done
+	go vet -assign -atomic -bools -copylocks -lostcancel -nilfunc -shift -stdmethods -structtag -unmarshal -unreachable $(LINKS_KUBERNETES)
+
+generate: ## make generated code and CRDs anew
+	cd tools && GOFLAGS=-buildvcs=false go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
+	bin/controller-gen object paths=./region paths=./hardware/inventory crd output:crd:artifacts:config=region/crd
+
+bench: build ## print the figures beside their limits
+	go run ./test/bench -regiond $(REGIOND)
+
+clean: ## remove what was built here (caches and images stay)
+	rm -rf bin

@@ -1,0 +1,229 @@
+//go:build integration
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+var regiond = flag.String("regiond", "", "the regiond binary")
+
+const example = "../../region.example.yaml"
+
+// run returns what a command printed and its exit status.
+func run(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := exec.CommandContext(t.Context(), *regiond, args...)
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%s: %v (say which binary to test: -regiond=/path/to/regiond)", c, err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// commands are all that help shows, found by following it from the root, as "image build".
+func commands(t *testing.T, path ...string) [][]string {
+	t.Helper()
+	out, stderr, status := run(t, append(slices.Clone(path), "--help")...)
+	if status != 0 || stderr != "" || !strings.Contains(out, "Usage:\n") {
+		t.Errorf("%v --help: status %d, stderr %q, stdout %q", path, status, stderr, out)
+	}
+	found := [][]string{path}
+	_, list, _ := strings.Cut(out, "Available Commands:\n")
+	for line := range strings.Lines(list) {
+		name, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), " ")
+		if !strings.HasPrefix(line, "  ") || !ok {
+			break
+		}
+		if name != "help" && name != "completion" {
+			found = append(found, commands(t, append(slices.Clone(path), name)...)...)
+		}
+	}
+	return found
+}
+
+func TestHelpAndWrongCommandLines(t *testing.T) {
+	all := commands(t)
+	if len(all) < 20 {
+		t.Fatalf("help leads to %d commands only: %v", len(all), all)
+	}
+	for _, c := range all {
+		name := strings.Join(append([]string{"regiond"}, c...), " ")
+		if name == "regiond kubectl" {
+			continue // its flags are kubectl's
+		}
+		out, stderr, status := run(t, append(slices.Clone(c), "--no-such-flag")...)
+		if status != 1 || out != "" || stderr != "regiond: unknown flag: --no-such-flag; see: "+name+" --help\n" {
+			t.Errorf("%s --no-such-flag: status %d, stdout %q, stderr %q", name, status, out, stderr)
+		}
+	}
+}
+
+// Everything that is wrong ends with status 1, one sentence on standard error, and nothing on standard output.
+func TestMistakes(t *testing.T) {
+	lab := write(t, "lab.yaml", "apiVersion: regiond.dev/v1alpha1\nkind: Lab\nspec: {machines: []}\n")
+	nowhere := filepath.Join(t.TempDir(), "none")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"statsu"}, `regiond has no command "statsu"; did you mean status?`},
+		{[]string{"config", "veiw"}, `regiond config has no command "veiw"; did you mean view?`},
+		{[]string{"image", "x"}, `regiond image has no command "x"; see: regiond image --help`},
+		{[]string{"lab", "x"}, `regiond lab has no command "x"`},
+		{[]string{"validate", "region.yaml"}, "these are not the arguments of regiond validate: region.yaml; usage: regiond validate [flags]"},
+		{[]string{"image", "remove"}, "an argument is missing; usage: regiond image remove VERSION..."},
+		{[]string{"lab", "power", "node1"}, "usage: regiond lab power MACHINE on|off|cycle|shutdown|status"},
+		{[]string{"validate", "-f", nowhere}, nowhere + ": no such file or directory; name it with -f"},
+		{[]string{"validate", "-f", t.TempDir()}, "is a directory"},
+		{[]string{"config", "view", "-f", nowhere}, "name it with -f"},
+		{[]string{"run", "-f", nowhere}, "name it with -f"},
+		{[]string{"run", "-f", example, "--log-level", "loud"}, "there are debug, info, warn and error"},
+		{[]string{"install", "-f", nowhere}, "name it with -f"},
+		{[]string{"preflight", "-f", nowhere}, "name it with -f"},
+		{[]string{"validate", "-o", "xml"}, `unknown output format "xml"; there are text and json`},
+		{[]string{"config", "view", "-o", "xml"}, "there are yaml and json"},
+		{[]string{"status", "-o", "xml"}, "there are table, json and yaml"},
+		{[]string{"preflight", "-o", "xml"}, "there are table, json and yaml"},
+		{[]string{"version", "-o", "xml"}, "there are text, json and yaml"},
+		{[]string{"image", "list", "-o", "xml"}, "there are text and json"},
+		{[]string{"image", "build", "-o", "xml"}, "there are text and json"},
+		{[]string{"image", "build", "--release", "woody"}, `"woody" is not known; known: trixie`},
+		{[]string{"image", "remove", "x", "--image-dir", nowhere}, "there is no image x"},
+		{[]string{"status", "-f", example, "--data-dir", "/x"}, "give one of them"},
+		{[]string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
+		{[]string{"kubectl", "--data-dir"}, "which directory?"},
+		{[]string{"reset", "--yes", "--data-dir", "/"}, "/ is no data directory of regiond"},
+		{[]string{"lab", "status", "--root", nowhere}, "`regiond lab up --lab default` makes it"},
+		{[]string{"lab", "status", "--root", nowhere, "-o", "xml"}, "there are table and json"},
+		{[]string{"lab", "exec", "--root", nowhere, "--", "true"}, "no lab"},
+		{[]string{"lab", "console", "--root", nowhere, "node1"}, "no lab"},
+		{[]string{"lab", "up", "--root", nowhere, "--lab", "No_Name"}, `lab name "No_Name"`},
+		{[]string{"lab", "up", "--root", nowhere, "-f", lab}, "spec.machines: 0 machines"},
+		{[]string{"lab", "down", "--root", nowhere, "--lab", "../x"}, `lab name "../x"`},
+	} {
+		out, stderr, status := run(t, c.args...)
+		if status != 1 || out != "" || !strings.HasPrefix(stderr, "regiond: ") || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: status %d, stdout %q, stderr %q; want %q", c.args, status, out, stderr, c.want)
+		}
+	}
+	if _, err := os.Stat(nowhere); err == nil {
+		t.Errorf("%s was made by a command that failed", nowhere)
+	}
+}
+
+func TestStructuredOutput(t *testing.T) {
+	bad := write(t, "bad.yaml", "apiVersion: regiond.dev/v1alpha1\nkind: Region\nmetadata: {name: r}\nspek: {}\n")
+	nowhere := t.TempDir()
+	for _, c := range []struct {
+		args   []string
+		status int
+		key    string // that the document has; none in a list
+	}{
+		{[]string{"validate", "--offline", "-f", example, "-o", "json"}, 0, "problems"},
+		{[]string{"validate", "--offline", "-f", bad, "-o", "json"}, 1, "problems"},
+		{[]string{"config", "view", "-f", example, "-o", "json"}, 0, "spec"},
+		{[]string{"config", "view", "-f", example}, 0, "spec"},
+		{[]string{"config", "schema"}, 0, "properties"},
+		{[]string{"preflight", "-f", example, "-o", "json"}, 1, ""},
+		{[]string{"preflight", "-f", example, "-o", "yaml"}, 1, ""},
+		{[]string{"install", "--check", "-f", example, "-o", "json"}, 1, ""},
+		{[]string{"status", "--data-dir", nowhere, "-o", "json"}, 1, "controlPlane"},
+		{[]string{"status", "--data-dir", nowhere, "-o", "yaml"}, 1, "controlPlane"},
+		{[]string{"image", "list", "--image-dir", nowhere, "-o", "json"}, 0, ""},
+		{[]string{"version", "-o", "json"}, 0, "kubernetes"},
+		{[]string{"version", "-o", "yaml"}, 0, "kubernetes"},
+	} {
+		out, stderr, status := run(t, c.args...)
+		var document any
+		decode := json.Unmarshal
+		if !slices.Contains(c.args, "json") && !slices.Contains(c.args, "schema") {
+			decode = func(b []byte, v any) error { return yaml.Unmarshal(b, v) }
+		}
+		if err := decode([]byte(out), &document); err != nil || status != c.status {
+			t.Errorf("%q: status %d, want %d; %v; stdout %q, stderr %q", c.args, status, c.status, err, out, stderr)
+			continue
+		}
+		switch d := document.(type) {
+		case map[string]any:
+			if _, ok := d[c.key]; !ok {
+				t.Errorf("%q has no %q: %s", c.args, c.key, out)
+			}
+		case []any:
+			if c.key != "" {
+				t.Errorf("%q is a list: %s", c.args, out)
+			}
+		default:
+			t.Errorf("%q is no document: %s", c.args, out)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out, stderr, status := run(t, "completion", shell); status != 0 || stderr != "" || !strings.Contains(out, "regiond") {
+			t.Errorf("completion %s: status %d, stderr %q", shell, status, stderr)
+		}
+	}
+	script, _, _ := run(t, "completion", "bash")
+	if out, err := exec.Command("bash", "-n", write(t, "completion.bash", script)).CombinedOutput(); err != nil {
+		t.Errorf("bash does not read the completion: %v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"val"}, "validate"},
+		{[]string{"status", "-o", ""}, "table\njson\nyaml"},
+		{[]string{"lab", "power", "node1", ""}, "cycle\noff\non\nshutdown\nstatus"},
+	} {
+		if out, _, status := run(t, append([]string{"__complete"}, c.args...)...); status != 0 || !strings.HasPrefix(out, c.want) {
+			t.Errorf("completing %q: status %d, %q", c.args, status, out)
+		}
+	}
+}
+
+// --watch goes on until it is interrupted, which is no failure.
+func TestWatch(t *testing.T) {
+	c := exec.CommandContext(t.Context(), *regiond, "status", "--watch", "-o", "json", "--data-dir", t.TempDir())
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var document map[string]any
+	if err := json.NewDecoder(out).Decode(&document); err != nil || document["ready"] != false {
+		t.Errorf("%v, %v", document, err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+}

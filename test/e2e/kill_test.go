@@ -1,0 +1,60 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"regiond.dev/regiond/test/lab"
+)
+
+// TestKilledInEachStage: regiond is killed with SIGKILL as soon as each stage of an installation shows, from its first
+// start on, and takes its whole control plane with it. The server still gets Ready, and `lab up` does not notice.
+func TestKilledInEachStage(t *testing.T) {
+	l := NewLab(t, *regiond, "k")
+	u := l.Up()
+	kill := func(stage string) {
+		t.Helper()
+		l.Eventually("regiond runs after "+stage, time.Minute, func() (bool, string) { return l.PID("regiond run") != 0, "no process" })
+		l.Kill("regiond run")
+		t.Logf("killed: %s", stage)
+	}
+	l.Eventually("rack", 2*time.Minute, func() (bool, string) {
+		lines := u.Lines()
+		return slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, "rack: ") }), strings.Join(lines, "\n")
+	})
+	kill("bootstrap")
+	// The serial console, from before power-on; it is the rack's and does not depend on regiond.
+	var console bytes.Buffer
+	attached := l.command("lab", "console", "--lab", l.name, "node1")
+	attached.Stdout, attached.Stderr = &console, &console
+	if err := attached.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range append([]lab.Stage{lab.StageControlPlane}, lab.ServerStages...) {
+		if stage == lab.StageReady {
+			break
+		}
+		l.Eventually(string(stage), 6*time.Minute, func() (bool, string) {
+			lines := u.Lines()
+			return slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, string(stage)) }), strings.Join(lines, "\n")
+		})
+		kill(string(stage))
+	}
+	l.Wait(u)
+	if err := attached.Process.Signal(os.Interrupt); err != nil {
+		t.Errorf("lab console ended by itself: %v", err)
+	}
+	_ = attached.Wait() // interrupted
+	if !strings.Contains(console.String(), "Linux version ") {
+		t.Errorf("lab console showed no kernel boot: %q", console.String())
+	}
+	assertStages(t, u.Lines())
+	l.ready(t, 2*time.Minute)
+	assertInstalled(l)
+}
