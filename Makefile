@@ -68,7 +68,6 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Boots ./hardware/netboot
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer
-	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./test/cli -regiond=$(abspath $(REGIOND))
 
 debian: build ## install regiond on a Debian 13 machine with systemd and cgroup v2, in QEMU (half an hour)
 	test/debian/run $(REGIOND)

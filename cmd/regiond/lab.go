@@ -235,6 +235,7 @@ func newLabConsole(f *labFlags) *cobra.Command {
 				return fmt.Errorf("console of %s: %w: is the rack running? see `regiond lab status`", args[0], err)
 			}
 			defer c.Close()
+			defer context.AfterFunc(cmd.Context(), func() { c.Close() })() // told to stop, without a terminal that has Ctrl-]
 			if fd := int(os.Stdin.Fd()); term.IsTerminal(fd) {
 				old, err := term.MakeRaw(fd)
 				if err != nil {

@@ -20,9 +20,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"regiond.dev/regiond/test/lab"
 	"regiond.dev/regiond/test/lab/namespace"
@@ -45,6 +47,8 @@ func main() {
 	regiond := flag.String("regiond", "bin/regiond", "the regiond binary")
 	imageDir := flag.String("image-dir", "/var/cache/regiond/images", "folder of images")
 	flag.Parse()
+	// What a client of the lab's API has to say is in the errors that it returns.
+	ctrllog.SetLogger(logr.Discard())
 	if err := run(context.Background(), *regiond, *imageDir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

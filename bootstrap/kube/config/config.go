@@ -99,6 +99,9 @@ func ContainerdSocket(dataDir string) string {
 // Kubeconfig is the path of a component's kubeconfig.
 func (n Node) Kubeconfig(component string) string { return n.path("config", component+".kubeconfig") }
 
+// volumePlugins is the folder that the kubelet and the controller manager look for volume plugins in. There are none.
+func (n Node) volumePlugins() string { return n.path("kubelet", "volumeplugins") }
+
 func (n Node) path(elements ...string) string {
 	return filepath.Join(append([]string{n.DataDir}, elements...)...)
 }

@@ -138,6 +138,8 @@ func (n Node) ControllerManager() []string {
 		"--kube-api-burst=200",
 		"--leader-elect=false", // the only one
 		"--profiling=false",
+		// Made at start; the default is below /usr/libexec.
+		"--flex-volume-plugin-dir=" + n.volumePlugins(),
 	}
 }
 

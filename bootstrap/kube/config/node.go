@@ -67,7 +67,7 @@ func (n Node) kubelet() ([]byte, error) {
 		"oomScoreAdj":            n.Host.oomScoreAdj(),
 		"failSwapOn":             false,
 		"podLogsDir":             n.path("log", "pods"),
-		"volumePluginDir":        n.path("kubelet", "volumeplugins"),
+		"volumePluginDir":        n.volumePlugins(),
 		"rotateCertificates":     false, // regiond renews the files; the kubelet notices
 		"makeIPTablesUtilChains": false, // kube-proxy uses nftables
 		// The images are carried by regiond and come from no registry: collecting them would break the next pod.

@@ -48,6 +48,7 @@ type Server struct {
 	config    Config
 	transfers *prometheus.CounterVec
 	drops     *prometheus.CounterVec
+	bytes     prometheus.Counter
 	active    atomic.Int64
 }
 
@@ -62,10 +63,11 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config:    c,
 		transfers: prometheus.NewCounterVec(opts("transfers_total", "Read requests, by file and result."), []string{"file", "result"}),
+		bytes:     prometheus.NewCounter(opts("sent_bytes_total", "Bytes of files sent.")),
 		drops:     prometheus.NewCounterVec(opts("drops_total", "Packets that were not answered or refused, by reason."), []string{"reason"}),
 	}
 	if c.Metrics != nil {
-		for _, m := range []prometheus.Collector{s.transfers, s.drops} {
+		for _, m := range []prometheus.Collector{s.transfers, s.bytes, s.drops} {
 			if err := c.Metrics.Register(m); err != nil {
 				return nil, fmt.Errorf("TFTP: register metrics: %w", err)
 			}
@@ -163,6 +165,7 @@ func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error 
 	switch {
 	case err == nil:
 		s.transfers.WithLabelValues(file, "sent").Inc()
+		s.bytes.Add(float64(n))
 		log.Info("TFTP: sent", "bytes", n, "seconds", time.Since(begun).Seconds())
 	case strings.HasPrefix(err.Error(), "sending block 0:"):
 		// EDK2 asks once for the size alone (RFC 2349) and ends that transfer with an error.

@@ -193,6 +193,9 @@ func TestSizeThenFile(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 	eventually(t, func() bool { return testutil.ToFloat64(s.transfers.WithLabelValues("snponly.efi", "sent")) == 1 })
+	if n := testutil.ToFloat64(s.bytes); n == 0 {
+		t.Error("the bytes that were sent are not counted")
+	}
 	if n := testutil.ToFloat64(s.transfers.WithLabelValues("snponly.efi", "failed")); n != 0 {
 		t.Errorf("%v transfers count as failed", n)
 	}
