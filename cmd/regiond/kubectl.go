@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -62,6 +63,12 @@ func execKubectl(dataDir string, args []string) error {
 	}
 	if err := os.Setenv("KUBECONFIG", kubeconfig); err != nil {
 		return err
+	}
+	// kubectl's cache of the API's discovery would be left in the home directory by a reset.
+	if _, ok := os.LookupEnv("KUBECACHEDIR"); !ok {
+		if err := os.Setenv("KUBECACHEDIR", filepath.Join(dataDir, "run", "kubectl")); err != nil {
+			return err
+		}
 	}
 	return syscall.Exec("/proc/self/exe", append([]string{"kubectl"}, args...), os.Environ())
 }

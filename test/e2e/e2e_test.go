@@ -218,10 +218,14 @@ func leftovers(t *testing.T, l *Lab) (found []string) {
 			}
 		}
 	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, p := range []string{
 		filepath.Join(lab.DefaultRoot, l.name), "/sys/fs/cgroup/regiond-lab-" + l.name, "/sys/fs/cgroup/*/regiond-lab-" + l.name,
 		"/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*",
-		"/var/lib/kubelet", "/var/lib/cni", "/etc/cni", "/var/log/pods", "/var/log/containers",
+		filepath.Join(home, ".kube"), "/var/lib/kubelet", "/var/lib/cni", "/etc/cni", "/var/log/pods", "/var/log/containers",
 	} {
 		files, err := filepath.Glob(p)
 		if err != nil {
