@@ -151,5 +151,6 @@ func readState(path string) (s State, err error) {
 	if err != nil {
 		return s, err
 	}
-	return s, json.Unmarshal(b, &s)
+	err = json.Unmarshal(b, &s)
+	return s, err
 }

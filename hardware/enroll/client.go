@@ -50,7 +50,8 @@ func NewClient(url string, caPEM []byte, certificate *tls.Certificate) (*Client,
 
 // Inventory reports what the machine is and returns what to do. token is the ticket's.
 func (c *Client) Inventory(ctx context.Context, token string, r InventoryReport) (i Instruction, err error) {
-	return i, c.post(ctx, PathInventory, token, r, &i)
+	err = c.post(ctx, PathInventory, token, r, &i)
+	return i, err
 }
 
 // Progress reports how far the installation got.
@@ -61,12 +62,14 @@ func (c *Client) Progress(ctx context.Context, token string, p Progress) error {
 // Join exchanges the join token for a client certificate. If the answer is lost, it may be asked again
 // with the same key.
 func (c *Client) Join(ctx context.Context, token string, r JoinRequest) (j JoinResponse, err error) {
-	return j, c.post(ctx, PathJoin, token, r, &j)
+	err = c.post(ctx, PathJoin, token, r, &j)
+	return j, err
 }
 
 // Renew exchanges the client certificate for a new one.
 func (c *Client) Renew(ctx context.Context, r JoinRequest) (j JoinResponse, err error) {
-	return j, c.post(ctx, PathRenew, "", r, &j)
+	err = c.post(ctx, PathRenew, "", r, &j)
+	return j, err
 }
 
 // Close drops idle connections.
