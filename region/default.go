@@ -52,6 +52,13 @@ func Default(r *Region) {
 	for i := range h.Profiles {
 		defaultProfile(&h.Profiles[i])
 	}
+	for i := range r.Spec.OpenStack.Clusters {
+		c := &r.Spec.OpenStack.Clusters[i]
+		set(&c.Release, ReleaseEpoxy)
+		if len(r.Spec.OpenStack.Clusters) == 1 { // two clusters can't have one address
+			set(&c.Address, n.Provisioning.Address)
+		}
+	}
 }
 
 // DefaultBMC fills in the defaults of a BMC, those of a Server object too.

@@ -41,6 +41,9 @@ type HostSpec struct {
 	ServerUID string `json:"serverUID"`
 	// Role of the host.
 	Role Role `json:"role"`
+	// Profile that the host was installed by.
+	// +optional
+	Profile string `json:"profile,omitempty"`
 }
 
 // ConditionHealthy of a Host: the agent found nothing wrong on the system.
@@ -74,8 +77,54 @@ type HostStatus struct {
 	// it when that was lost, since a server in service is not restarted for an inspection.
 	// +optional
 	Inventory *inventory.Inventory `json:"inventory,omitempty"`
+	// Configuration that the host runs. Its state is the condition Configured.
+	// +optional
+	Configuration *HostConfiguration `json:"configuration,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// HostConfiguration is what the agent attests of the configuration and of what reads it.
+type HostConfiguration struct {
+	// Digest of the configuration last applied completely, see node/configuration.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// Applied is when that was.
+	// +optional
+	Applied *metav1.Time `json:"applied,omitempty"`
+	// Processes of the configuration's services.
+	// +optional
+	// +listType=map
+	// +listMapKey=service
+	Processes []HostProcess `json:"processes,omitempty"`
+}
+
+// HostProcess is the main process of a service.
+type HostProcess struct {
+	// Service that it is of, e.g. nova-compute.service.
+	Service string `json:"service"`
+	// State in the words of the service manager: active, activating, failed, inactive.
+	State string `json:"state"`
+	// PID of the main process, 0 if there is none.
+	// +optional
+	PID int32 `json:"pid,omitempty"`
+	// Started is when the main process was started.
+	// +optional
+	Started *metav1.Time `json:"started,omitempty"`
+	// ConfigDigest is the SHA-256 of the files that it was started with, see configuration.Service.Digest.
+	// +optional
+	ConfigDigest string `json:"configDigest,omitempty"`
+	// Restarts since the host booted.
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+	// Image and Kernel that the process was started on.
+	// +optional
+	Image string `json:"image,omitempty"`
+	// +optional
+	Kernel string `json:"kernel,omitempty"`
+	// Message says why it does not run.
+	// +optional
+	Message string `json:"message,omitempty"`
 }

@@ -43,6 +43,9 @@ type RegionSpec struct {
 	// Images selects what is installed.
 	// +optional
 	Images Images `json:"images,omitempty"`
+	// OpenStack declares the clusters that run on the control plane and the installed servers.
+	// +optional
+	OpenStack OpenStack `json:"openstack,omitempty"`
 }
 
 // Networks of a region. The management and BMC networks may be routed, the

@@ -15,6 +15,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Region{}, &RegionList{},
 		&Server{}, &ServerList{},
 		&Host{}, &HostList{},
+		&OpenStackCluster{}, &OpenStackClusterList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

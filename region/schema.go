@@ -84,6 +84,12 @@ type schemaNode struct {
 
 	// AdditionalProperties is a boolean or the schema of the values of a free map.
 	AdditionalProperties *additional `json:"additionalProperties,omitempty"`
+
+	// Free is Kubernetes' keyword for an object whose fields are the operator's. JSON Schema needs no word for it.
+	Free bool `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
+	// ListType and ListMapKeys are Kubernetes' rules for merging a list.
+	ListType    string   `json:"x-kubernetes-list-type,omitempty"`
+	ListMapKeys []string `json:"x-kubernetes-list-map-keys,omitempty"`
 }
 
 // additional is either "no other fields" or the schema of the values of a map.
@@ -204,13 +210,14 @@ func (s *schemaNode) close() {
 	s.Items.close()
 }
 
-// MarshalJSON leaves out int32: it is a format of OpenAPI, unknown to JSON Schema.
+// MarshalJSON leaves out what JSON Schema does not know: OpenAPI's format int32, and Kubernetes' keywords.
 func (s *schemaNode) MarshalJSON() ([]byte, error) {
 	type plain schemaNode
 	c := plain(*s)
 	if strings.HasPrefix(c.Format, "int") {
 		c.Format = ""
 	}
+	c.Free, c.ListType, c.ListMapKeys = false, "", nil
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

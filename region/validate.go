@@ -41,6 +41,7 @@ func validate(written *Region, index positions, file string) Problems {
 	v.directory("spec.controlPlane.dataDir", r.Spec.ControlPlane.DataDir)
 	v.directory("spec.images.dir", r.Spec.Images.Dir)
 	v.hardware(r)
+	v.openstack(written, r)
 	return v.problems
 }
 
