@@ -134,7 +134,7 @@ func TestDefinitionsOfEveryKind(t *testing.T) {
 	for _, d := range all {
 		names = append(names, d.GetName())
 	}
-	if got := strings.Join(names, " "); got != "hosts.regiond.dev regions.regiond.dev servers.regiond.dev" {
+	if got := strings.Join(names, " "); got != "hosts.regiond.dev openstackclusters.regiond.dev regions.regiond.dev servers.regiond.dev" {
 		t.Errorf("got %s", got)
 	}
 }
