@@ -53,6 +53,7 @@ func ports(w Wants) []Port {
 		{"tcp4", w.Provisioning, 80, "", "netboot over HTTP"},
 		{"tcp4", w.Provisioning, 7443, "", "the enrollment API"},
 		{"tcp4", w.Management, 6443, "", "the Kubernetes API"},
+		{"tcp4", w.Management, 5443, "", "the registry of component images"},
 		{"tcp4", loopback, 2379, "", "etcd"},
 		{"tcp4", loopback, 2380, "", "etcd's peers"},
 		{"tcp4", w.Management, 10250, "", "the kubelet"},

@@ -208,6 +208,7 @@ func makeFolders(n config.Node) error {
 	}{
 		{n.DataDir, 0o755},
 		{filepath.Join(n.DataDir, "config"), 0o700},
+		{n.RegistryDir(), 0o755},
 		{filepath.Join(n.DataDir, "cni"), 0o755},
 		{filepath.Join(n.DataDir, "containerd"), 0o711},
 		{filepath.Join(n.DataDir, "etcd"), 0o700},

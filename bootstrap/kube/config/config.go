@@ -55,9 +55,10 @@ type Host struct {
 	CgroupRoot string
 }
 
-// Ports that the components listen on. All but the API server's and the kubelet's are on the loopback address.
+// Ports that the components listen on. All but the API server's, the registry's and the kubelet's are on the loopback address.
 const (
 	APIServerPort         = 6443
+	RegistryPort          = 5443 // of regiond itself
 	EtcdClientPort        = 2379
 	EtcdPeerPort          = 2380
 	KubeletPort           = 10250
@@ -123,6 +124,7 @@ func (n Node) Files() ([]File, error) {
 		{n.kubeletFile(), n.kubelet},
 		{n.proxyFile(), n.proxy},
 		{n.containerdFile(), n.containerd},
+		{n.registryFile(), n.registry},
 		{n.path("cni", "10-"+Network+".conflist"), n.network},
 	} {
 		content, err := f.render()

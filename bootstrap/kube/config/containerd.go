@@ -2,8 +2,12 @@ package config
 
 import (
 	"bytes"
+	"net/netip"
+	"path/filepath"
 	"strconv"
 	"text/template"
+
+	"regiond.dev/regiond/images/oci"
 )
 
 func (n Node) containerdFile() string { return n.path("config", "containerd.toml") }
@@ -39,6 +43,8 @@ disabled_plugins = [
   snapshotter = "overlayfs"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = {{quote .Sandbox}}
+[plugins.'io.containerd.cri.v1.images'.registry]
+  config_path = {{quote .Registries}}
 
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = {{.RestrictOOM}}
@@ -74,12 +80,42 @@ func (n Node) containerd() ([]byte, error) {
 		"OOMScore":    oomScore,
 		"RestrictOOM": !n.Host.LowerOOMScore,
 		"Sandbox":     n.SandboxImage,
+		"Registries":  n.Registries(),
 		"Systemd":     n.Host.Systemd,
 		"Shim":        n.PayloadDir + "/containerd-shim-runc-v2",
 		"Runc":        n.PayloadDir + "/runc",
 		"RuncRoot":    n.path("containerd", "runc"),
 		"Payload":     n.PayloadDir,
 		"Network":     n.path("cni"),
+	})
+	return b.Bytes(), err
+}
+
+// Registries is the folder that tells containerd where registries are.
+func (n Node) Registries() string { return n.path("config", "registries") }
+
+// RegistryDir is the part of it that is about regiond's own registry.
+func (n Node) RegistryDir() string { return filepath.Join(n.Registries(), oci.Registry) }
+
+func (n Node) registryFile() string { return filepath.Join(n.RegistryDir(), "hosts.toml") }
+
+// registryTemplate says where regiond's registry of component images is (containerd, docs/hosts.md). The keys before any
+// table speak of the registry itself; there is no mirror, and no other place to fall back to.
+var registryTemplate = template.Must(template.New("hosts.toml").Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(`server = {{quote .Server}}
+capabilities = ["pull", "resolve"]
+ca = {{quote .CA}}
+client = [[{{quote .Certificate}}, {{quote .Key}}]]
+`))
+
+// registry is read by containerd at each pull, and the certificate with it: a renewed one needs no restart.
+func (n Node) registry() ([]byte, error) {
+	var b bytes.Buffer
+	err := registryTemplate.Execute(&b, map[string]any{
+		"Server": "https://" + netip.AddrPortFrom(n.Address, RegistryPort).String(),
+		"CA":     n.PKI.Cluster.CertFile(),
+		// The registry wants a certificate of the region's authority for clients; this is the host's own.
+		"Certificate": n.Certificates.KubeletClient.CertFile,
+		"Key":         n.Certificates.KubeletClient.KeyFile,
 	})
 	return b.Bytes(), err
 }

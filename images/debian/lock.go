@@ -1,4 +1,4 @@
-package images
+package debian
 
 import (
 	"fmt"
@@ -7,15 +7,13 @@ import (
 	"strings"
 )
 
-// PackagesFile in an image's folder lists its Debian packages, name=version, sorted.
-const PackagesFile = "packages.lock"
+// Lock maps packages to versions.
+type Lock map[string]string
 
-// lockFile maps packages to versions.
-type lockFile map[string]string
-
-func parseLock(text string) (lockFile, error) {
-	lock := lockFile{}
-	for i, line := range parseList(text) {
+// ParseLock reads a lock file: lines name=version; comments and empty lines are ignored.
+func ParseLock(text string) (Lock, error) {
+	lock := Lock{}
+	for i, line := range Lines(text) {
 		name, version, ok := strings.Cut(line, "=")
 		if !ok || name == "" || version == "" {
 			return nil, fmt.Errorf("entry %d, %q: want name=version", i+1, line)
@@ -29,7 +27,7 @@ func parseLock(text string) (lockFile, error) {
 }
 
 // String is the file's content.
-func (l lockFile) String() string {
+func (l Lock) String() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(&b, "%s=%s\n", name, l[name])
@@ -56,8 +54,8 @@ func (c Change) String() string {
 	return c.Package + " " + c.Old + " -> " + c.New
 }
 
-// diff lists what differs, sorted by package.
-func (l lockFile) diff(now lockFile) []Change {
+// Diff lists what differs, sorted by package.
+func (l Lock) Diff(now Lock) []Change {
 	names := maps.Clone(l)
 	maps.Copy(names, now)
 	var out []Change
@@ -67,4 +65,16 @@ func (l lockFile) diff(now lockFile) []Change {
 		}
 	}
 	return out
+}
+
+// Summary names the first changes, for an error or a person.
+func Summary(changes []Change, most int) []string {
+	var lines []string
+	for _, change := range changes[:min(most, len(changes))] {
+		lines = append(lines, change.String())
+	}
+	if more := len(changes) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return lines
 }

@@ -1,0 +1,149 @@
+// Package pull brings component images to this host's containerd before pods need them, and keeps the kubelet from
+// removing them when the disk is full: the registry that they come from may be down when a pod is to start again.
+package pull
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	imagesapi "github.com/containerd/containerd/api/services/images/v1"
+	"github.com/containerd/containerd/api/types"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"regiond.dev/regiond/images/oci"
+)
+
+// containerd's namespace of the kubelet's images, and the label of those that its CRI reports as pinned
+// (internal/cri/labels). The kubelet's garbage collection leaves them.
+const (
+	namespaceHeader = "containerd-namespace"
+	namespace       = "k8s.io"
+	pinLabel        = "io.cri-containerd.pinned"
+	pinned          = "pinned"
+)
+
+// Host is the containerd of this host.
+type Host struct {
+	connection *grpc.ClientConn
+	imageDir   string
+}
+
+// Open connects to containerd's socket. imageDir is the images folder that the registry serves: it says which sets are kept,
+// and why a pull failed.
+func Open(socket, imageDir string) (*Host, error) {
+	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, fmt.Errorf("component images: connect to containerd at %s: %w", socket, err)
+	}
+	return &Host{connection: c, imageDir: imageDir}, nil
+}
+
+// Close ends the connection.
+func (h *Host) Close() error { return h.connection.Close() }
+
+// EnsurePulled pulls those of a set's images that the host lacks and pins all of them. Images of sets that are not kept any
+// more lose their pin. progress is told which image is pulled, of how many; it may be nil.
+func (h *Host) EnsurePulled(ctx context.Context, set oci.Set, progress func(image string, number, of int)) error {
+	var missing []string
+	for _, name := range set.Names() {
+		there, err := h.has(ctx, set.Images[name])
+		if err != nil {
+			return err
+		}
+		if !there {
+			missing = append(missing, name)
+		}
+	}
+	for n, name := range missing {
+		if progress != nil {
+			progress(name, n+1, len(missing))
+		}
+		if err := h.pull(ctx, set.Images[name]); err != nil {
+			return err
+		}
+		// At once, before the next takes its time.
+		if err := h.pin(ctx, set.Images[name].Reference(), pinned); err != nil {
+			return err
+		}
+	}
+	return h.pinKept(ctx, set)
+}
+
+func (h *Host) has(ctx context.Context, image oci.Image) (bool, error) {
+	status, err := cri.NewImageServiceClient(h.connection).ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: image.Reference()}})
+	if err != nil {
+		return false, fmt.Errorf("ask containerd for image %s: %w", image.Reference(), err)
+	}
+	return status.Image != nil, nil
+}
+
+func (h *Host) pull(ctx context.Context, image oci.Image) error {
+	_, err := cri.NewImageServiceClient(h.connection).PullImage(ctx, &cri.PullImageRequest{Image: &cri.ImageSpec{Image: image.Reference()}})
+	if err == nil {
+		return nil
+	}
+	// What containerd says about a damaged blob does not name its file.
+	var damaged *oci.MismatchError
+	if found := oci.Verify(h.imageDir, image); errors.As(found, &damaged) {
+		return found
+	}
+	return fmt.Errorf("pull image %s: %w", image.Reference(), err)
+}
+
+// pinKept pins the images of the set and of all that are kept, and unpins the others of regiond's registry.
+func (h *Host) pinKept(ctx context.Context, set oci.Set) error {
+	kept, err := oci.Kept(h.imageDir)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
+	for _, s := range append(kept, set) {
+		for _, image := range s.Images {
+			wanted[image.Reference()] = true
+		}
+	}
+	list, err := imagesapi.NewImagesClient(h.connection).List(inNamespace(ctx), &imagesapi.ListImagesRequest{})
+	if err != nil {
+		return fmt.Errorf("list containerd's images: %w", err)
+	}
+	for _, image := range list.Images {
+		if !strings.HasPrefix(image.Name, oci.Registry+"/") {
+			continue
+		}
+		label := ""
+		if wanted[image.Name] {
+			label = pinned
+		}
+		if image.Labels[pinLabel] == label {
+			continue
+		}
+		if err := h.pin(ctx, image.Name, label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pin sets an image's label; an empty one unpins it.
+func (h *Host) pin(ctx context.Context, reference, label string) error {
+	client := imagesapi.NewImagesClient(h.connection)
+	_, err := client.Update(inNamespace(ctx), &imagesapi.UpdateImageRequest{
+		// The mask keeps the target as it is, but containerd 2.4 reads the field, and panics if it is missing.
+		Image:      &imagesapi.Image{Name: reference, Labels: map[string]string{pinLabel: label}, Target: &types.Descriptor{}},
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels." + pinLabel}},
+	})
+	if err != nil {
+		return fmt.Errorf("pin image %s: %w", reference, err)
+	}
+	return nil
+}
+
+func inNamespace(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, namespaceHeader, namespace)
+}
