@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
 )
 
@@ -36,6 +37,9 @@ func (a *assembly) makeSystem(ctx context.Context, agent []byte) error {
 		return err
 	}
 	if err := furnish(ctx, a.rec, a.system, a.version, agent, fetched.ModTime()); err != nil {
+		return err
+	}
+	if err := os.Symlink(filepath.Join("..", rootfsDir, a.root.key), filepath.Join(a.out, rootfsLink)); err != nil {
 		return err
 	}
 	a.kernel, err = kernelRelease(a.system)
@@ -92,12 +96,12 @@ func (a *assembly) initramfs(ctx context.Context, init *program) error {
 
 // moduleArchive returns the cached archive of the modules, and makes it if need be.
 func (a *assembly) moduleArchive(ctx context.Context, files []cpioFile) (string, error) {
-	h := newKeyHash(imageRevision)
+	h := debian.NewKey(imageRevision)
 	for _, f := range files {
-		h.field(f.name, string(f.content))
+		h.Field(f.name, string(f.content))
 	}
-	cached := filepath.Join(a.root.dir, modulesPrefix+h.sum())
-	if fileExists(cached) {
+	cached := filepath.Join(a.root.dir, modulesPrefix+h.Sum())
+	if debian.FileExists(cached) {
 		return cached, nil
 	}
 	old, err := filepath.Glob(filepath.Join(a.root.dir, modulesPrefix+"*"))
@@ -114,7 +118,7 @@ func (a *assembly) moduleArchive(ctx context.Context, files []cpioFile) (string,
 		return "", err
 	}
 	// A file of that name is whole, after a power cut too.
-	if err := syncfs(next); err != nil {
+	if err := debian.SyncFS(next); err != nil {
 		return "", fmt.Errorf("initramfs: %w", err)
 	}
 	if err := os.Rename(next, cached); err != nil {

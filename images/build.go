@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
 )
 
@@ -18,7 +19,7 @@ type Result struct {
 	// Reused is true if the image was there already.
 	Reused bool `json:"reused"`
 	// Changes of package versions against the lock file in the source.
-	Changes []Change `json:"changes,omitempty"`
+	Changes []debian.Change `json:"changes,omitempty"`
 }
 
 // Build builds the node's image unless there is one of the same recipe, and makes it the current one. An
@@ -82,7 +83,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, node, work string) (*Re
 	if err != nil {
 		return nil, err
 	}
-	changes := rec.lock.diff(root.lock)
+	changes := rec.lock.Diff(root.lock)
 	if c.Locked && len(changes) > 0 {
 		return nil, lockedError(rec.release, changes)
 	}
@@ -97,7 +98,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, node, work string) (*Re
 		if !errors.Is(err, fs.ErrNotExist) {
 			c.Log.Warn("image is damaged and is built again", "version", version, "error", err)
 		}
-		if err := checkPrerequisites(os.Geteuid(), fileExists); err != nil {
+		if err := debian.CheckPrerequisites(os.Geteuid(), prerequisites, debian.FileExists); err != nil {
 			return nil, err
 		}
 		if err := c.assemble(ctx, rec, root, version, agent, init, work); err != nil {
@@ -127,24 +128,16 @@ func (c *Config) rootfs(ctx context.Context, rec *recipe, cache, work string) (*
 			return root, err
 		}
 	}
-	if err := checkPrerequisites(os.Geteuid(), fileExists); err != nil {
+	if err := debian.CheckPrerequisites(os.Geteuid(), prerequisites, debian.FileExists); err != nil {
 		return nil, err
 	}
 	c.report(StagePackages, "")
 	return c.buildRootfs(ctx, rec, key, cache, work)
 }
 
-func lockedError(release string, changes []Change) error {
-	const most = 10
-	var lines []string
-	for _, change := range changes[:min(most, len(changes))] {
-		lines = append(lines, change.String())
-	}
-	if more := len(changes) - most; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more", more))
-	}
+func lockedError(release string, changes []debian.Change) error {
 	return fmt.Errorf("locked build: %d packages differ from images/node/%s.lock: %s; build without --locked, or update the lock file (see the images package)",
-		len(changes), release, strings.Join(lines, "; "))
+		len(changes), release, strings.Join(debian.Summary(changes, 10), "; "))
 }
 
 // copyFile for the few files that an image takes over as they are.

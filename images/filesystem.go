@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
 )
 
@@ -15,7 +16,7 @@ import (
 // is empty costs nothing: it is neither stored nor sent.
 const (
 	sizeESP  = 512 << 20
-	sizeRoot = 2 << 30
+	sizeRoot = 3 << 30
 	sizeData = 256 << 20
 )
 
@@ -46,7 +47,7 @@ func makeVFAT(ctx context.Context, image, content string) error {
 	if err := createSparse(image, sizeESP); err != nil {
 		return fmt.Errorf("ESP: %w", err)
 	}
-	err := command{name: "mkfs.vfat", args: []string{"--invariant", "-F", "32", "-s", "8", "-n", labelESP, "-i", espSerial, image}}.run(ctx)
+	err := debian.Command{Name: "mkfs.vfat", Args: []string{"--invariant", "-F", "32", "-s", "8", "-n", labelESP, "-i", espSerial, image}}.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("ESP: %w", err)
 	}
@@ -59,7 +60,7 @@ func makeVFAT(ctx context.Context, image, content string) error {
 	for _, e := range entries {
 		args = append(args, filepath.Join(content, e.Name()))
 	}
-	err = command{name: "mcopy", args: append(args, "::/"), env: []string{"MTOOLSRC=/dev/null", "MTOOLS_SKIP_CHECK=1", "TZ=UTC", "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)}}.run(ctx)
+	err = debian.Command{Name: "mcopy", Args: append(args, "::/"), Env: []string{"MTOOLSRC=/dev/null", "MTOOLS_SKIP_CHECK=1", "TZ=UTC", "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)}}.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("ESP: %w", err)
 	}
@@ -91,10 +92,10 @@ func (e ext4) make(ctx context.Context, config string) error {
 	if e.journal > 0 {
 		args = append(args, "-J", "size="+strconv.Itoa(e.journal))
 	}
-	err := command{
-		name: "mke2fs", args: append(args, "-d", e.content, e.image),
-		env: []string{"MKE2FS_CONFIG=" + config, "E2FSPROGS_FAKE_TIME=" + strconv.Itoa(sourceDate), "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)},
-	}.run(ctx)
+	err := debian.Command{
+		Name: "mke2fs", Args: append(args, "-d", e.content, e.image),
+		Env: []string{"MKE2FS_CONFIG=" + config, "E2FSPROGS_FAKE_TIME=" + strconv.Itoa(sourceDate), "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)},
+	}.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("file system %s of %d bytes: %w", e.label, e.size, err)
 	}

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"regiond.dev/regiond/images/debian"
 )
 
 // output runs one of the programs that judge what was made.
 func output(t *testing.T, env string, name string, args ...string) string {
 	t.Helper()
-	path, ok := find(name, fileExists)
+	path, ok := debian.Find(name, debian.FileExists)
 	if !ok {
 		t.Fatalf("%s is not installed (Debian: e2fsprogs, mtools, dosfstools)", name)
 	}
@@ -138,7 +140,7 @@ func TestOverlay(t *testing.T) {
 	if err := writeOverlay(dir); err != nil {
 		t.Fatal(err)
 	}
-	if fileExists(outside) {
+	if debian.FileExists(outside) {
 		t.Error("the overlay was written through a symbolic link")
 	}
 	for path, mode := range map[string]os.FileMode{

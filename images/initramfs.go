@@ -14,6 +14,8 @@ import (
 
 	"github.com/cavaliergopher/cpio"
 	"github.com/ulikunitz/xz"
+
+	"regiond.dev/regiond/images/debian"
 )
 
 // maxInitramfs in bytes. It is loaded by firmware over the network, and twice by every installation.
@@ -130,7 +132,7 @@ func compressArchive(ctx context.Context, path string, dirs []string, files []cp
 		return fmt.Errorf("initramfs: %w", err)
 	}
 	// The kernel accepts windows up to 8 MiB at level 19; --ultra levels would need more memory.
-	if err := (command{name: "zstd", args: []string{"-q", "-19", "--rm", "-f", "-o", path, plain}}).run(ctx); err != nil {
+	if err := (debian.Command{Name: "zstd", Args: []string{"-q", "-19", "--rm", "-f", "-o", path, plain}}).Run(ctx); err != nil {
 		return fmt.Errorf("initramfs: %w", err)
 	}
 	if err := padTo4(path); err != nil {

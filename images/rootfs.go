@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"regiond.dev/regiond/images/debian"
 )
 
 // sourceDate (seconds since 1970, the day Debian 13 was released) is the time of everything in an image,
@@ -22,11 +22,14 @@ var rootfsScripts = []string{"essential.sh", "customize.sh"}
 // standIn is the empty package that essential.sh installs; it is none of Debian's.
 const standIn = "regiond-no-initramfs-tool"
 
+// PackagesFile in an image's folder lists its Debian packages, name=version, sorted.
+const PackagesFile = "packages.lock"
+
 // rootfs is Debian's root file system in the cache, before anything of regiond's is added.
 type rootfs struct {
 	key  string
 	dir  string
-	lock lockFile
+	lock debian.Lock
 }
 
 // Files in its folder.
@@ -41,7 +44,7 @@ func openRootfs(dir, key string) (*rootfs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cached root file system: %w", err)
 	}
-	if r.lock, err = parseLock(string(content)); err != nil {
+	if r.lock, err = debian.ParseLock(string(content)); err != nil {
 		return nil, fmt.Errorf("cached root file system, %s: %w; remove that folder and build again", filepath.Join(r.dir, PackagesFile), err)
 	}
 	return r, nil
@@ -65,10 +68,10 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 	if err := os.WriteFile(filepath.Join(work, "drop"), []byte(strings.Join(rec.drop, "\n")+"\n"), 0o644); err != nil {
 		return nil, fmt.Errorf("build root file system: %w", err)
 	}
-	err := command{
-		name: "mmdebstrap", dir: work, args: mmdebstrapArgs(rec, c.Mirror, work, out),
-		env: []string{"TMPDIR=" + work, "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)},
-		lines: func(line string) {
+	err := debian.Command{
+		Name: "mmdebstrap", Dir: work, Args: mmdebstrapArgs(rec, c.Mirror, work, out),
+		Env: []string{"TMPDIR=" + work, "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)},
+		Lines: func(line string) {
 			// mmdebstrap's own lines; all others are apt's and dpkg's.
 			if step, ok := strings.CutPrefix(line, "I: "); ok && !strings.Contains(step, work) {
 				c.report(StagePackages, "%s", step)
@@ -76,7 +79,7 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 			}
 			c.Log.Debug("mmdebstrap", "line", line)
 		},
-	}.run(ctx)
+	}.Run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("build root file system of Debian %s: %w; is Debian's archive reachable, or a mirror of it given?", rec.release, err)
 	}
@@ -92,7 +95,7 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 // mmdebstrapArgs is the command line for a recipe. work holds the scripts; out takes the results.
 func mmdebstrapArgs(rec *recipe, mirror, work, out string) []string {
 	args := []string{
-		"--mode=root", "--variant=essential", "--architectures=amd64", "--keyring=" + keyring,
+		"--mode=root", "--variant=essential", "--architectures=amd64", "--keyring=" + debian.Keyring,
 		`--aptopt=Apt::Install-Recommends "false"`,
 		// The result of a build that was cut short is never used, so nothing has to be synced.
 		"--dpkgopt=force-unsafe-io",
@@ -100,13 +103,13 @@ func mmdebstrapArgs(rec *recipe, mirror, work, out string) []string {
 	for _, pattern := range rec.exclude {
 		args = append(args, "--dpkgopt=path-exclude="+pattern)
 	}
-	customize := quote(filepath.Join(work, "customize.sh")) + ` "$1" ` + quote(out) + " " + quote(filepath.Join(work, "drop"))
+	customize := debian.Quote(filepath.Join(work, "customize.sh")) + ` "$1" ` + debian.Quote(out) + " " + debian.Quote(filepath.Join(work, "drop"))
 	for _, tool := range rec.tools {
-		customize += " " + quote(tool)
+		customize += " " + debian.Quote(tool)
 	}
 	args = append(args,
 		"--include="+strings.Join(rec.packages, ","),
-		"--essential-hook="+quote(filepath.Join(work, "essential.sh"))+` "$1"`,
+		"--essential-hook="+debian.Quote(filepath.Join(work, "essential.sh"))+` "$1"`,
 		"--customize-hook="+customize,
 		rec.release, filepath.Join(out, "rootfs.tar.zst"))
 	if mirror != "" {
@@ -115,9 +118,6 @@ func mmdebstrapArgs(rec *recipe, mirror, work, out string) []string {
 	return args
 }
 
-// quote for the shell that runs mmdebstrap's hooks.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
 // writePackagesLock turns what customize.sh listed into a lock file.
 func writePackagesLock(out string) error {
 	list := filepath.Join(out, "packages")
@@ -125,8 +125,8 @@ func writePackagesLock(out string) error {
 	if err != nil {
 		return fmt.Errorf("list of installed packages: %w", err)
 	}
-	lock := lockFile{}
-	for _, line := range parseList(string(content)) {
+	lock := debian.Lock{}
+	for _, line := range debian.Lines(string(content)) {
 		// A package may be both installed and taken apart; it is the same version then.
 		if name, version, ok := strings.Cut(line, "="); ok && name != standIn {
 			lock[name] = version
@@ -145,7 +145,7 @@ func replaceDir(from, to string) error {
 		return err
 	}
 	// What bears the final name must be whole after a power cut too.
-	if err := syncfs(from); err != nil {
+	if err := debian.SyncFS(from); err != nil {
 		return err
 	}
 	old := from + ".old"
@@ -156,13 +156,4 @@ func replaceDir(from, to string) error {
 		return err
 	}
 	return os.RemoveAll(old)
-}
-
-// syncfs writes out the file system that path is on.
-func syncfs(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd()))), f.Close())
 }

@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
 )
 
@@ -141,7 +140,7 @@ func Remove(ctx context.Context, dir, version string) error {
 	}
 	path := filepath.Join(dir, nodeDir, version)
 	missing := fmt.Errorf("remove image: there is no image %s in %s; see: regiond image list", version, dir)
-	if !fileExists(path) {
+	if !debian.FileExists(path) {
 		return missing // and no folder is made for the lock
 	}
 	unlock, err := lock(ctx, dir, nil)
@@ -149,7 +148,7 @@ func Remove(ctx context.Context, dir, version string) error {
 		return err
 	}
 	defer unlock()
-	if !fileExists(path) {
+	if !debian.FileExists(path) {
 		return missing // removed by another meanwhile
 	}
 	if current, err := os.Readlink(filepath.Join(dir, nodeDir, currentLink)); err == nil && current == version {
@@ -185,39 +184,7 @@ func makeCurrent(dir, version string) error {
 	return nil
 }
 
-// lockPoll is how often a lock that another process holds is tried.
-const lockPoll = 200 * time.Millisecond
-
-// lock takes the images folder for writing (flock(2): it is free again when its holder ends, however it
-// ends). waiting is called once if it is taken.
+// lock takes the images folder for writing. waiting is called once if it is taken.
 func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err error) {
-	path := filepath.Join(dir, nodeDir, lockName)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("images folder: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("images folder: %w", err)
-	}
-	ticker := time.NewTicker(lockPoll)
-	defer ticker.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			// Closing the file gives the lock up; there is nothing to lose in it.
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
-		}
-		if waiting != nil {
-			waiting()
-			waiting = nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for another build in %s to end: %w", dir, context.Cause(ctx)), f.Close())
-		case <-ticker.C:
-		}
-	}
+	return debian.LockFile(ctx, filepath.Join(dir, nodeDir, lockName), waiting)
 }

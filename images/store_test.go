@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
 )
 
@@ -144,7 +145,7 @@ func cachedBuild(t *testing.T) (c Config, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := lockFile{"systemd": "999"}
+	lock := debian.Lock{"systemd": "999"}
 	if err := writeFile(filepath.Join(c.Dir, nodeDir, rootfsDir, key), PackagesFile, []byte(lock.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -182,10 +183,10 @@ func TestBuildReusesImage(t *testing.T) {
 	if !slices.Equal(stages, []string{StageCheck}) {
 		t.Errorf("stages %v were reported, want only the check", stages)
 	}
-	if fileExists(left) {
+	if debian.FileExists(left) {
 		t.Errorf("%s is still there", left)
 	}
-	if !slices.ContainsFunc(result.Changes, func(c Change) bool { return c.Package == "systemd" && c.New == "999" }) {
+	if !slices.ContainsFunc(result.Changes, func(c debian.Change) bool { return c.Package == "systemd" && c.New == "999" }) {
 		t.Errorf("changes %v lack systemd", result.Changes)
 	}
 	c.Locked = true

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"regiond.dev/regiond/images/debian"
 )
 
 // agentPath is the node agent in the root file system.
@@ -21,17 +23,20 @@ const agentPath = "usr/lib/regiond/regiond-node"
 var removed = []string{"etc/apt", "var/lib/apt", "var/cache/apt", "var/cache/debconf", "var/cache/ldconfig", "var/log/alternatives.log", "var/log/apt", "var/log/dpkg.log"}
 
 // mountPoints of etc/fstab.
-var mountPoints = []string{"efi", "var/lib/regiond", "var/log/journal"}
+var mountPoints = []string{
+	"efi", "var/lib/regiond", "var/log/journal",
+	"var/lib/nova", "var/lib/neutron", "var/lib/libvirt", "etc/libvirt/qemu", "etc/openvswitch",
+}
 
 // unpackRootfs unpacks Debian's root file system. Devices are left out: the kernel makes them.
 func unpackRootfs(ctx context.Context, r *rootfs, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("unpack root file system: %w", err)
 	}
-	err := command{name: "tar", args: []string{
+	err := debian.Command{Name: "tar", Args: []string{
 		"--extract", "--zstd", "--file=" + r.archive(), "--directory=" + dir, "--exclude=./dev/*",
 		"--numeric-owner", "--same-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*",
-	}}.run(ctx)
+	}}.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("unpack root file system: %w", err)
 	}
@@ -66,9 +71,9 @@ func furnish(ctx context.Context, rec *recipe, dir, version string, agent []byte
 	units := []struct {
 		verb  string
 		names []string
-	}{{"enable", rec.enable}, {"mask", rec.mask}, {"set-default", []string{"multi-user.target"}}}
+	}{{"preset-all", nil}, {"enable", rec.enable}, {"mask", rec.mask}, {"set-default", []string{"multi-user.target"}}}
 	for _, u := range units {
-		if err := (command{name: "chroot", args: append([]string{dir, "systemctl", u.verb}, u.names...)}).run(ctx); err != nil {
+		if err := (debian.Command{Name: "chroot", Args: append([]string{dir, "systemctl", u.verb}, u.names...)}).Run(ctx); err != nil {
 			return fmt.Errorf("root file system: systemctl %s: %w", u.verb, err)
 		}
 	}

@@ -1,0 +1,13 @@
+// Package guest makes the test guest: a disk of 2 MiB that boots in seconds, even where every instruction is emulated twice. It is
+// Debian's iPXE with a script (guest.ipxe). The guest takes an address by DHCP, asks the metadata service who it is, runs its user
+// data if that is an iPXE script, answers pings from then on, and says on its serial console what came of each step. These lines are
+// its only interface:
+//
+//	GUEST-START
+//	GUEST-DHCP-OK 10.0.0.5
+//	GUEST-METADATA-OK b2c0ab1e-…      the instance's UUID, as its SMBIOS has it
+//	GUEST-USER-DATA-OK                user data was an iPXE script and has ended (GUEST-USER-DATA-NONE: there is none, or it is none)
+//	GUEST-UP
+//
+// The disk is raw, boots by BIOS on the machine types pc and q35, and needs 96 MiB of memory.
+package guest
