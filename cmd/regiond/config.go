@@ -9,10 +9,10 @@ import (
 func newConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show a region with its defaults, or the schema of region files",
+		Short: "Show a region with its defaults, the configuration that is made of it, or its schema",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(newConfigViewCommand(), newConfigSchemaCommand())
+	cmd.AddCommand(newConfigViewCommand(), newConfigRenderCommand(), newConfigExplainCommand(), newConfigSchemaCommand())
 	return cmd
 }
 

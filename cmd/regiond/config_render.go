@@ -1,0 +1,309 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/templates"
+	"regiond.dev/regiond/region"
+)
+
+var renderTargets = []string{"apply", "external-secrets", "ansible"}
+
+func newConfigRenderCommand() *cobra.Command {
+	var what configFlags
+	var target, output string
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Render the configuration of OpenStack's pods and nodes",
+		Long: `Render the configuration of an OpenStack cluster's pods and nodes from a region file: every file, as regiond
+applies it. Nothing is changed, and no control plane is needed: nodes are those that the region file names, or the
+hosts of the control plane if it answers.
+
+Secrets are shown as <secret:PATH>, unless --with-secrets reads them from the control plane.
+
+Targets, all made of the same templates, values and secrets:
+  apply             the files themselves
+  external-secrets  a ConfigMap and an ExternalSecret (external-secrets.io/v1) for each role: secrets are left to
+                    the operator, all else is filled in
+  ansible           a playbook with Jinja2 templates, group_vars and host_vars; secrets are in a file of their own`,
+		Example: `  # What will node1 get?
+  regiond config render -f region.yaml --node node1
+
+  # Everything below a folder, to compare with what another region file makes
+  regiond config render -f region.yaml -o /tmp/new && diff -r /tmp/old /tmp/new
+
+  # For Ansible, with the secrets of the running region
+  sudo regiond config render -f region.yaml --target ansible --with-secrets -o playbook
+
+  regiond config render -f region.yaml -o json | jq -r '.[] | select(.path == "/etc/nova/nova.conf") | .content'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(renderTargets, target) {
+				return fmt.Errorf("unknown target %q; there are %s", target, strings.Join(renderTargets, ", "))
+			}
+			in, err := what.load(cmd)
+			if err != nil {
+				return err
+			}
+			warnings, err := renderTo(cmd.OutOrStdout(), in, target, output)
+			for _, w := range warnings {
+				cmd.PrintErrln("warning:", w)
+			}
+			return err
+		},
+	}
+	what.add(cmd)
+	cmd.Flags().StringArrayVar(&what.nodes, "node", nil, "node to render, repeatable (default: all)")
+	cmd.Flags().BoolVar(&what.withSecrets, "with-secrets", false, "read the cluster's secrets from the control plane, and write them out")
+	cmd.Flags().StringVar(&target, "target", "apply", "what to make: "+strings.Join(renderTargets, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write to, readable by you only, or json (default: text)")
+	// They fail for flags that do not exist.
+	_ = cmd.RegisterFlagCompletionFunc("target", cobra.FixedCompletions(renderTargets, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveDefault))
+	_ = cmd.RegisterFlagCompletionFunc("node", what.completeNodes)
+	return cmd
+}
+
+// renderedFile is one file in JSON.
+type renderedFile struct {
+	Name    string `json:"name"`
+	Role    string `json:"role,omitempty"`
+	Node    string `json:"node,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	Owner   string `json:"owner,omitempty"`
+	Group   string `json:"group,omitempty"`
+	Network bool   `json:"network,omitempty"`
+	Content string `json:"content"`
+}
+
+// renderTo writes a target as text, as JSON or to a folder.
+func renderTo(w io.Writer, in *configInput, target, output string) (warnings []string, err error) {
+	switch output {
+	case "":
+		return in.render(target, func(o configgen.Output) error {
+			about := o.Name
+			if o.File.Path != "" {
+				about = fmt.Sprintf("%s (%s %s:%s)", o.Name, o.File.Mode, o.File.Owner, o.File.Group)
+			}
+			content := strings.TrimSuffix(string(o.Content), "\n")
+			_, err := fmt.Fprintf(w, "==> %s <==\n%s\n\n", about, content)
+			return err
+		})
+	case "json":
+		all := []renderedFile{}
+		warnings, err = in.render(target, func(o configgen.Output) error {
+			all = append(all, renderedFile{o.Name, o.Role, o.Node, o.File.Path, o.File.Mode, o.File.Owner, o.File.Group, o.File.Network, string(o.Content)})
+			return nil
+		})
+		if err == nil {
+			err = writeAs(w, "json", all)
+		}
+		return warnings, err
+	}
+	folder, err := configgen.OpenFolder(output)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err = in.render(target, func(o configgen.Output) error {
+		if err := folder.Write(o); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(w, o.Name)
+		return err
+	})
+	return warnings, errors.Join(err, folder.Close())
+}
+
+// configInput is what is rendered or explained.
+type configInput struct {
+	source  *configgen.Source
+	cluster configgen.Cluster
+	nodes   []configgen.Node
+}
+
+// render renders everything once before it emits anything: nothing is written of what has an error in it.
+func (in *configInput) render(target string, emit configgen.Emit) (warnings []string, err error) {
+	warnings, err = in.source.Apply(in.cluster, in.nodes, func(configgen.Output) error { return nil })
+	if err != nil {
+		return warnings, err
+	}
+	switch target {
+	case "external-secrets":
+		return warnings, in.source.ExternalSecrets(in.cluster, in.nodes, emit)
+	case "ansible":
+		return warnings, in.source.Ansible(in.cluster, in.nodes, emit)
+	}
+	_, err = in.source.Apply(in.cluster, in.nodes, emit) // the same warnings
+	return warnings, err
+}
+
+// configFlags say of which cluster and nodes the configuration is.
+type configFlags struct {
+	file, cluster string
+	nodes         []string
+	withSecrets   bool
+}
+
+func (f *configFlags) add(cmd *cobra.Command) {
+	addRegionFileFlag(cmd, &f.file)
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "OpenStack cluster (default: the only one)")
+	// Fails for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("cluster", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		doc, err := f.region(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return clusterNames(doc.Region), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func (f *configFlags) completeNodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	in, err := f.load(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	names := make([]string, len(in.nodes))
+	for i, n := range in.nodes {
+		names[i] = n.Name
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (f *configFlags) region(cmd *cobra.Command) (*region.Document, error) {
+	data, name, err := readRegionFile(cmd, f.file)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := region.Load(data, name)
+	if err != nil {
+		return nil, err
+	}
+	region.Default(doc.Region)
+	return doc, nil
+}
+
+func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
+	doc, err := f.region(cmd)
+	if err != nil {
+		return nil, err
+	}
+	i, err := chooseCluster(doc.Region, f.cluster)
+	if err != nil {
+		return nil, err
+	}
+	in := &configInput{}
+	if in.source, err = configgen.Load(templates.FS); err != nil {
+		return nil, err
+	}
+	declaration := &doc.Region.Spec.OpenStack.Clusters[i]
+	in.cluster = configgen.Cluster{Declaration: declaration, Region: doc.Region.Name, Field: fmt.Sprintf("spec.openstack.clusters[%d]", i),
+		Position: doc.Position}
+	where := dataDirFlags{dataDir: doc.Region.Spec.ControlPlane.DataDir}
+	const patience = 3 * time.Second // for a control plane that may be down, and that need not be up
+	ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+	defer cancel()
+	api, _, apiErr := where.api()
+	if apiErr == nil {
+		apiErr = reachable(ctx, api, doc.Region.Name)
+	}
+	if f.withSecrets {
+		if apiErr != nil {
+			return nil, fmt.Errorf("--with-secrets: %w", apiErr)
+		}
+		in.cluster.Secrets, err = rollout.Secrets(cmd.Context(), api, declaration.Name)
+		if err != nil {
+			return nil, err
+		}
+		if in.cluster.Secrets == nil {
+			return nil, fmt.Errorf("--with-secrets: cluster %s has no secrets yet; they are generated when regiond first applies it", declaration.Name)
+		}
+	}
+	if apiErr != nil {
+		api = nil
+	}
+	in.nodes, err = f.chooseNodes(ctx, api, doc.Region, declaration)
+	return in, err
+}
+
+func clusterNames(r *region.Region) []string {
+	names := make([]string, len(r.Spec.OpenStack.Clusters))
+	for i, c := range r.Spec.OpenStack.Clusters {
+		names[i] = c.Name
+	}
+	return names
+}
+
+func chooseCluster(r *region.Region, name string) (int, error) {
+	names := clusterNames(r)
+	i := slices.Index(names, name)
+	switch {
+	case len(names) == 0:
+		return 0, errors.New("the region has no OpenStack cluster; declare one in spec.openstack.clusters")
+	case name == "" && len(names) == 1:
+		return 0, nil
+	case name == "":
+		return 0, fmt.Errorf("the region has several OpenStack clusters; name one of %s by --cluster", strings.Join(names, ", "))
+	case i < 0:
+		return 0, fmt.Errorf("the region has no OpenStack cluster %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return i, nil
+}
+
+// chooseNodes are those asked for, else all that the region file or the control plane know. api is nil if there is none.
+func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *region.Region, d *region.OpenStackDeclaration) (
+	[]configgen.Node, error) {
+	known := map[string]configgen.Node{}
+	add := func(n configgen.Node) {
+		if n.Address == "" {
+			n.Address = "<address:" + n.Name + ">" // its agent has not reported one yet
+		}
+		known[n.Name] = n
+	}
+	for _, n := range d.Nodes {
+		add(configgen.Node{Name: n.Name})
+	}
+	for _, s := range r.Spec.Hardware.Servers {
+		if len(d.Profiles) == 0 || slices.Contains(d.Profiles, s.Profile) {
+			add(configgen.Node{Name: s.Name})
+		}
+	}
+	if api != nil {
+		hosts, err := rollout.Hosts(ctx, api, r, &region.OpenStackCluster{Spec: region.OpenStackClusterSpec{OpenStackDeclaration: *d}})
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range hosts {
+			add(configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+		}
+	}
+	names := f.nodes
+	if len(names) == 0 {
+		for name := range known {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+	}
+	nodes := make([]configgen.Node, len(names))
+	for i, name := range names {
+		if _, ok := known[name]; !ok {
+			if api != nil {
+				return nil, fmt.Errorf("cluster %s has no node %q, neither in the region file nor among its hosts", d.Name, name)
+			}
+			add(configgen.Node{Name: name}) // it may be one of a discovered server
+		}
+		nodes[i] = known[name]
+	}
+	return nodes, nil
+}

@@ -1,0 +1,311 @@
+package configgen
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Ansible writes a playbook with templates and variables for a cluster's roles and the given nodes: the same files, rendered by Ansible.
+// Plain values are variables of the group openstack_NAME, those in which nodes differ are each host's, secrets are in a file of their
+// own. Nodes are gone through twice and not kept.
+func (s *Source) Ansible(c Cluster, nodes []Node, emit Emit) error {
+	v, _, err := s.Values(c)
+	if err != nil {
+		return err
+	}
+	a := &ansible{source: s, values: v, emit: emit, nodes: nodes, group: strings.ReplaceAll(namespace(c.Declaration.Name), "-", "_"),
+		varies: map[string]bool{}, booleans: map[string]bool{}, options: map[string]*setOption{}, counts: map[string]int{}}
+	for _, step := range []func() error{a.survey, a.groupVariables, a.hostVariables, a.playbook} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type ansible struct {
+	source *Source
+	values *Values
+	emit   Emit
+	nodes  []Node
+	group  string
+	// varies are the leaves in which nodes differ from the cluster, booleans those that are true or false somewhere.
+	varies, booleans map[string]bool
+	// options that nodes or the cluster set, and by how many nodes.
+	options map[string]*setOption
+	counts  map[string]int
+}
+
+// key of a path in maps: names may have dots.
+func key(path []string) string { return strings.Join(path, "\x00") }
+
+// survey finds out in what the nodes differ.
+func (a *ansible) survey() error {
+	note := func(p []string, leaf *node) {
+		if hasBoolean(leaf.value) {
+			a.booleans[key(p)] = true
+		}
+	}
+	a.values.root.leaves(nil, note)
+	for _, n := range a.nodes {
+		nv, _, err := a.source.NodeValues(a.values, n)
+		if err != nil {
+			return err
+		}
+		nv.differences(a.values, func(p []string, leaf *node) {
+			a.varies[key(p)] = true
+			note(p, leaf)
+		})
+		list, errs := a.source.setByValues(a.source.filesOf(RoleCompute), nv.root)
+		if len(errs) > 0 {
+			return errs[0]
+		}
+		for _, o := range list {
+			k := key(o.path)
+			a.counts[k]++
+			if known := a.options[k]; known == nil {
+				a.options[k] = &o
+			} else {
+				known.list = known.list || o.list
+			}
+		}
+	}
+	return nil
+}
+
+// hasBoolean says whether a value is true or false, or has one in it.
+func hasBoolean(v any) bool {
+	switch x := v.(type) {
+	case bool:
+		return true
+	case []any:
+		return slices.ContainsFunc(x, hasBoolean)
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(x)), hasBoolean)
+	}
+	return false
+}
+
+// differences are the leaves that a node has otherwise than its cluster.
+func (v *Values) differences(cluster *Values, f func(path []string, leaf *node)) {
+	var walk func(own, other *node, path []string)
+	walk = func(own, other *node, path []string) {
+		switch {
+		case own == other:
+		case own.leaf() || other == nil || other.leaf():
+			own.leaves(path, f)
+		default:
+			for _, k := range sortedKeys(own.children) {
+				walk(own.children[k], other.children[k], append(path[:len(path):len(path)], k))
+			}
+		}
+	}
+	walk(v.root, cluster.root, nil)
+}
+
+func (a *ansible) groupVariables() error {
+	plain, hidden := map[string]any{}, map[string]any{}
+	a.values.root.leaves(nil, func(p []string, leaf *node) {
+		if leaf.secret {
+			put(hidden, p, leaf.value)
+		} else {
+			put(plain, p, leaf.value)
+		}
+	})
+	dir := "group_vars/" + a.group
+	if err := a.variables(dir+"/values.yaml", "", "openstack", plain); err != nil {
+		return err
+	}
+	note := ""
+	if a.values.cluster.Secrets == nil {
+		note = "# Placeholders: put the secrets in, in the same tree, and encrypt the file with ansible-vault.\n"
+	}
+	return a.variables(dir+"/secrets.yaml", note, "openstack_secrets", hidden)
+}
+
+func (a *ansible) hostVariables() error {
+	for _, n := range a.nodes {
+		nv, _, err := a.source.NodeValues(a.values, n)
+		if err != nil {
+			return err
+		}
+		tree := map[string]any{}
+		nv.root.leaves(nil, func(p []string, leaf *node) {
+			if !a.varies[key(p)] {
+				return
+			}
+			value := leaf.value
+			if o := a.options[key(p)]; o != nil && o.list && !isList(value) {
+				value = []any{value}
+			}
+			put(tree, p, value)
+		})
+		if err := a.variables("host_vars/"+n.Name+".yaml", "", "openstack_node", tree); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func put(tree map[string]any, path []string, v any) {
+	for _, k := range path[:len(path)-1] {
+		below, ok := tree[k].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			tree[k] = below
+		}
+		tree = below
+	}
+	tree[path[len(path)-1]] = v
+}
+
+func (a *ansible) variables(name, note, variable string, tree map[string]any) error {
+	content, err := yaml.Marshal(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: variable}, variableNode(tree)}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return a.emit(Output{Name: name, Content: slices.Concat([]byte(note), content)})
+}
+
+// variableNode is a value as Ansible's YAML 1.1 reads it. Strings that look like templates are marked, or Ansible would render them.
+func variableNode(v any) *yaml.Node {
+	switch x := v.(type) {
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		for _, k := range sortedKeys(x) {
+			n.Content = append(n.Content, variableNode(k), variableNode(x[k]))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for _, item := range x {
+			n.Content = append(n.Content, variableNode(item))
+		}
+		return n
+	case string:
+		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: x, Style: yaml.DoubleQuotedStyle}
+		if strings.Contains(x, "{{") || strings.Contains(x, "{%") || strings.Contains(x, "{#") {
+			n.Tag, n.Style = "!unsafe", n.Style|yaml.TaggedStyle
+		}
+		return n
+	case float64:
+		s := printFloat(x)
+		if mantissa, exponent, ok := strings.Cut(s, "e"); ok && !strings.Contains(mantissa, ".") {
+			s = mantissa + ".0e" + exponent // YAML 1.1 has no number without a dot here
+		}
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: s}
+	}
+	s, _ := printed(v) // a whole number or a boolean
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: s}
+}
+
+// templates of a role, translated, below templates/ROLE.
+func (a *ansible) templates(role string) ([]*file, error) {
+	list := a.source.filesOf(role)
+	options, errs := a.source.setByValues(list, a.values.root)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	if role == RoleCompute && len(a.nodes) > 0 {
+		options = nil
+		for _, k := range sortedKeys(a.options) {
+			o := *a.options[k]
+			o.maybe = a.counts[k] < len(a.nodes)
+			options = append(options, o)
+		}
+	}
+	variable := func(p []string) string {
+		leaf := a.values.root.find(p)
+		switch {
+		case slices.Equal(p, []string{"role"}):
+			return quoted(role)
+		case role == RoleCompute && a.differ(p):
+			return "openstack_node" + subscripts(p)
+		case leaf != nil && leaf.leaf() && leaf.secret:
+			return "openstack_secrets" + subscripts(p)
+		}
+		return "openstack" + subscripts(p)
+	}
+	boolean := func(p []string) bool { return a.booleans[key(p)] }
+	for i, statements := range withOptions(list, role, options) {
+		name := "templates/" + role + list[i].Path + ".j2"
+		if err := a.emit(Output{Name: name, Role: role, Content: []byte(translate(statements, variable, boolean))}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// differ says whether nodes differ in a leaf, or in one below a mapping.
+func (a *ansible) differ(p []string) bool {
+	if a.varies[key(p)] {
+		return true
+	}
+	for k := range a.varies {
+		if strings.HasPrefix(k, key(p)+"\x00") {
+			return true
+		}
+	}
+	return false
+}
+
+type play struct {
+	Name   string           `yaml:"name"`
+	Hosts  string           `yaml:"hosts"`
+	Gather bool             `yaml:"gather_facts"`
+	Tasks  []map[string]any `yaml:"tasks"`
+}
+
+// playbook places each role's files. openstack_root puts them below a folder, without owners, to be looked at first.
+func (a *ansible) playbook() error {
+	var plays []play
+	inventory := map[string]any{}
+	for _, role := range a.source.Roles() {
+		list, err := a.templates(role)
+		if err != nil {
+			return err
+		}
+		group := a.group + "_" + role
+		hosts := map[string]any{}
+		if role == RoleCompute {
+			for _, n := range a.nodes {
+				hosts[n.Name] = map[string]any{"ansible_host": n.Address}
+			}
+		}
+		inventory[group] = map[string]any{"hosts": hosts}
+		p := play{Name: "files of role " + role, Hosts: group}
+		dirs := map[string]bool{}
+		for _, f := range list {
+			if dir := path.Dir(f.Path); !dirs[dir] {
+				dirs[dir] = true
+				p.Tasks = append(p.Tasks, map[string]any{"name": dir, "ansible.builtin.file": map[string]any{"path": below(dir), "state": "directory"}})
+			}
+			p.Tasks = append(p.Tasks, map[string]any{"name": f.Path, "ansible.builtin.template": map[string]any{
+				"src": role + f.Path + ".j2", "dest": below(f.Path), "mode": f.Mode, "owner": owned(f.Owner), "group": owned(f.Group), "trim_blocks": false}})
+		}
+		plays = append(plays, p)
+	}
+	if err := a.yaml("inventory.yaml", map[string]any{a.group: map[string]any{"children": inventory}}); err != nil {
+		return err
+	}
+	return a.yaml("playbook.yaml", plays)
+}
+
+func below(p string) string { return "{{ openstack_root | default('') }}" + p }
+
+func owned(name string) string {
+	return fmt.Sprintf("{{ omit if openstack_root is defined else '%s' }}", name)
+}
+
+func (a *ansible) yaml(name string, v any) error {
+	content, err := yaml.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return a.emit(Output{Name: name, Content: content})
+}

@@ -1,0 +1,229 @@
+package configgen
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"regiond.dev/regiond/region"
+)
+
+// Explanation says where a line of a file comes from.
+type Explanation struct {
+	// File that was rendered, for a role and, for compute, a node.
+	File string `json:"file"`
+	Role string `json:"role"`
+	Node string `json:"node,omitempty"`
+	// Section is empty in files that are not of oslo.config.
+	Section string `json:"section,omitempty"`
+	Option  string `json:"option"`
+	// Lines that were rendered: several for an option that may be given several times.
+	Lines []ExplainedLine `json:"lines"`
+}
+
+// ExplainedLine is one rendered line.
+type ExplainedLine struct {
+	Value string `json:"value"`
+	// Template and line that made it. For an option that only values set it is empty.
+	Template string `json:"template,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	// Values that were printed in it, and those that conditions around it looked at.
+	Values     []ExplainedValue `json:"values,omitempty"`
+	Conditions []ExplainedValue `json:"conditions,omitempty"`
+}
+
+// ExplainedValue is a value of the tree with the layer that gave it.
+type ExplainedValue struct {
+	Path string `json:"path"`
+	// Value as in messages; "a secret" for secrets.
+	Value  string `json:"value"`
+	Secret bool   `json:"secret,omitempty"`
+	Layer  string `json:"layer"`
+	Place  string `json:"place"`
+	// Lower is what weaker layers said, the strongest first.
+	Lower []ExplainedValue `json:"lower,omitempty"`
+}
+
+// Explain says where an option of a file of a role comes from. name is the file's path or the end of it, option is SECTION.OPTION or,
+// for files that are not of oslo.config, the first word of a line.
+func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, error) {
+	list := s.filesOf(role)
+	i := slices.IndexFunc(list, func(f *file) bool { return f.named(name) })
+	if i < 0 {
+		return nil, fmt.Errorf("role %s has no file %s%s", role, name, s.nearFile(list, name))
+	}
+	f, root := list[i], v.inRole(role)
+	templates, errs := s.templates(list, root, role)
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	e := s.evaluation(f, v, root)
+	e.traced = true
+	e.run(templates[i])
+	if len(e.errs) > 0 {
+		return nil, errors.Join(e.errs...)
+	}
+	out := &Explanation{File: f.Path, Role: role, Node: v.node, Option: option}
+	lines := words(e.buf)
+	if f.Options != "" {
+		if out.Section, out.Option, _ = strings.Cut(option, "."); out.Option == "" {
+			return nil, fmt.Errorf("%q is not SECTION.OPTION, e.g. DEFAULT.debug", option)
+		}
+		lines = slices.Collect(options(e.buf))
+	}
+	for _, line := range lines {
+		if line.section == out.Section && optionName(line.option) == optionName(out.Option) {
+			l := e.explain(f, line.offset, line.end)
+			l.Value = line.value
+			out.Lines = append(out.Lines, l)
+		}
+	}
+	if len(out.Lines) == 0 {
+		return nil, s.notThere(f, v.release, out, lines)
+	}
+	return out, nil
+}
+
+// FilesOf a role, by their paths.
+func (s *Source) FilesOf(role string) []string {
+	list := s.filesOf(role)
+	paths := make([]string, len(list))
+	for i, f := range list {
+		paths[i] = f.Path
+	}
+	return paths
+}
+
+// RolesOf are the roles that get a file of this name, sorted.
+func (s *Source) RolesOf(name string) (roles []string) {
+	for _, role := range s.Roles() {
+		if slices.ContainsFunc(s.filesOf(role), func(f *file) bool { return f.named(name) }) {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+func (f *file) named(name string) bool {
+	return f.Path == name || strings.HasSuffix(f.Path, "/"+strings.TrimPrefix(name, "/"))
+}
+
+func (s *Source) nearFile(list []*file, name string) string {
+	names := make([]string, len(list))
+	for i, f := range list {
+		names[i] = path.Base(f.Path)
+	}
+	if c := region.Closest(path.Base(name), names); c != "" {
+		return fmt.Sprintf("; did you mean %s?", c)
+	}
+	return "; it has " + strings.Join(names, ", ")
+}
+
+// words reads a file of any kind: an option is the first word of a line, its value the rest.
+func words(content []byte) (lines []optionLine) {
+	offset := 0
+	for line := range strings.Lines(string(content)) {
+		begin := offset
+		offset += len(line)
+		s := strings.TrimSpace(line)
+		end := strings.IndexAny(s, "=: \t")
+		if s == "" || s[0] == '#' || end < 0 {
+			continue
+		}
+		lines = append(lines, optionLine{"", s[:end], strings.Trim(s[end:], "=: \t"), begin, offset})
+	}
+	return lines
+}
+
+// explain tells what made the output between two offsets.
+func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
+	l := ExplainedLine{}
+	var values, conds []use
+	for i, st := range e.steps {
+		next := len(e.buf)
+		if i+1 < len(e.steps) {
+			next = e.steps[i+1].offset
+		}
+		if st.offset >= end || next <= begin && len(st.uses) == 0 || next < begin || st.offset < begin && next == begin {
+			continue
+		}
+		if st.line > 0 && l.Line == 0 {
+			l.Template = f.Template
+			l.Line = st.line
+			if st.offset < begin { // a text of several lines
+				l.Line += strings.Count(string(e.buf[st.offset:begin]), "\n")
+			}
+		}
+		values = append(values, st.uses...)
+		conds = append(conds, st.conds...)
+	}
+	seen := map[*node]bool{}
+	l.Values = explained(values, seen)
+	l.Conditions = explained(conds, seen)
+	return l
+}
+
+func explained(uses []use, seen map[*node]bool) (out []ExplainedValue) {
+	for _, u := range uses {
+		if seen[u.leaf] {
+			continue
+		}
+		seen[u.leaf] = true
+		v := said(u.path, u.leaf)
+		for lower := u.leaf.lower; lower != nil; lower = lower.lower {
+			v.Lower = append(v.Lower, said(u.path, lower))
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func said(path []string, leaf *node) ExplainedValue {
+	return ExplainedValue{Path: strings.Join(path, "."), Value: show(leaf), Secret: leaf.secret, Layer: leaf.from.name, Place: leaf.from.place(path)}
+}
+
+// notThere says why a file has no such option, and what was meant.
+func (s *Source) notThere(f *file, release string, e *Explanation, lines []optionLine) error {
+	what := e.Option
+	if f.Options != "" {
+		what = "[" + e.Section + "] " + e.Option
+	}
+	var near []string
+	for _, line := range lines {
+		if line.section == e.Section {
+			near = append(near, line.option)
+		}
+	}
+	hint := ""
+	sections := s.options[release][f.Options]
+	switch c := region.Closest(e.Option, near); {
+	case sections[e.Section].has(optionName(e.Option)):
+		hint = fmt.Sprintf("; the release has it: set it by %s.conf.%s.%s", f.Options, e.Section, e.Option)
+	case c != "":
+		hint = fmt.Sprintf("; did you mean %s?", strings.TrimPrefix(e.Section+"."+c, "."))
+	case sections != nil:
+		hint = fmt.Sprintf(", and %s of %s has none%s", f.Options, release, s.suggestOption(f.Options, release, e.Section, optionName(e.Option)))
+	}
+	return fmt.Errorf("%s sets no %s%s", f.Path, what, hint)
+}
+
+// setBy says what made the line at an offset, for messages.
+func (s *Source) setBy(f *file, statements []statement, v *Values, root *node, offset int) string {
+	e := s.evaluation(f, v, root)
+	e.traced = true
+	e.run(statements)
+	end := offset
+	if i := strings.IndexByte(string(e.buf[offset:]), '\n'); i >= 0 {
+		end += i
+	}
+	l := e.explain(f, offset, end)
+	if l.Line > 0 {
+		return fmt.Sprintf("set by %s:%d", l.Template, l.Line)
+	}
+	for _, value := range l.Values {
+		return "set by " + value.Place
+	}
+	return "set by " + f.Template
+}

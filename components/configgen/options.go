@@ -1,0 +1,189 @@
+package configgen
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"regiond.dev/regiond/region"
+)
+
+//go:embed options
+var optionFiles embed.FS
+
+// optionData are a release's options by project and section, as they were extracted from its packages.
+type optionData map[string]map[string]sectionData
+
+type sectionData struct {
+	// Options by their current names, with _ for -, sorted.
+	Options []string `json:"options"`
+	// Deprecated names with the current one: NAME, or SECTION.NAME if it moved.
+	Deprecated map[string]string `json:"deprecated"`
+}
+
+// has says whether the section has an option.
+func (s sectionData) has(option string) bool {
+	_, ok := slices.BinarySearch(s.Options, option)
+	return ok
+}
+
+// dynamicRule is an entry of options/dynamic.yaml.
+type dynamicRule struct {
+	Project   string   `yaml:"project"`
+	Sections  []string `yaml:"sections"`
+	NamedBy   string   `yaml:"named_by"`
+	OptionsOf string   `yaml:"options_of"`
+	Options   []string `yaml:"options"`
+}
+
+// loadOptions reads the data of all releases.
+func loadOptions() (map[string]optionData, error) {
+	names, err := optionFiles.ReadDir("options")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]optionData{}
+	for _, n := range names {
+		release, isData := strings.CutSuffix(n.Name(), ".json")
+		if !isData {
+			continue
+		}
+		content, err := optionFiles.ReadFile("options/" + n.Name())
+		if err != nil {
+			return nil, err
+		}
+		if all[release], err = parseOptions(content); err != nil {
+			return nil, fmt.Errorf("options/%s: %w", n.Name(), err)
+		}
+	}
+	return all, nil
+}
+
+func parseOptions(content []byte) (optionData, error) {
+	var d optionData
+	if err := json.Unmarshal(content, &d); err != nil {
+		return nil, err
+	}
+	for _, sections := range d {
+		for _, s := range sections {
+			slices.Sort(s.Options)
+		}
+	}
+	return d, nil
+}
+
+func loadDynamic() ([]dynamicRule, error) {
+	f, err := optionFiles.Open("options/dynamic.yaml")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var rules []dynamicRule
+	d := yaml.NewDecoder(f)
+	d.KnownFields(true)
+	if err := d.Decode(&rules); err != nil {
+		return nil, fmt.Errorf("options/dynamic.yaml: %w", err)
+	}
+	return rules, nil
+}
+
+// finding is an option that the release does not have, or has under another name.
+type finding struct {
+	section, option string
+	// offset of the line in the file.
+	offset int
+	// text says what is wrong; warning if it works all the same.
+	text    string
+	warning bool
+}
+
+// checkOptions finds the options of a rendered file that the project does not have in this release.
+func (s *Source) checkOptions(project, release string, content []byte) (found []finding) {
+	sections := s.options[release][project]
+	if sections == nil {
+		return nil // no data: a release of which no image was built
+	}
+	for line := range options(content) {
+		data, known := sections[line.section]
+		option := optionName(line.option)
+		if known && data.has(option) || s.dynamic(project, line.section, option, sections, content) {
+			continue
+		}
+		f := finding{section: line.section, option: line.option, offset: line.offset}
+		if now, old := data.Deprecated[option]; old {
+			f.warning = true
+			section, name, moved := strings.Cut(now, ".")
+			if !moved {
+				section, name = line.section, now
+			}
+			f.text = fmt.Sprintf("is deprecated; its name in %s is [%s] %s", release, section, name)
+		} else {
+			f.text = fmt.Sprintf("%s of %s has no such %s%s", project, release, map[bool]string{true: "option", false: "section"}[known],
+				s.suggestOption(project, release, line.section, option))
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// dynamic says whether a rule knows the option.
+func (s *Source) dynamic(project, section, option string, sections map[string]sectionData, content []byte) bool {
+	for _, r := range s.rules {
+		if r.Project != project {
+			continue
+		}
+		names := r.Sections
+		if r.NamedBy != "" {
+			for line := range options(content) {
+				if line.section == "DEFAULT" && line.option == r.NamedBy {
+					for pair := range strings.SplitSeq(line.value, ",") {
+						name, _, _ := strings.Cut(strings.TrimSpace(pair), ":")
+						names = append(names, name)
+					}
+				}
+			}
+		}
+		for _, pattern := range names {
+			// A pattern that is not one matches nothing.
+			if ok, _ := path.Match(pattern, section); ok && (slices.Contains(r.Options, option) || sections[r.OptionsOf].has(option)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// suggestOption says which other release, section or name was meant.
+func (s *Source) suggestOption(project, release, section, option string) string {
+	for _, other := range sortedKeys(s.options) {
+		if other != release && s.options[other][project][section].has(option) {
+			return "; it exists in " + other
+		}
+	}
+	sections := s.options[release][project]
+	data, known := sections[section]
+	if !known {
+		if c := region.Closest(section, sortedKeys(sections)); c != "" {
+			return fmt.Sprintf("; did you mean [%s]?", c)
+		}
+	}
+	var elsewhere []string
+	for _, name := range sortedKeys(sections) {
+		if sections[name].has(option) {
+			elsewhere = append(elsewhere, "["+name+"]")
+		}
+	}
+	if c := region.Closest(option, data.Options); c != "" {
+		return fmt.Sprintf("; did you mean %s?", c)
+	}
+	const few = 4
+	if len(elsewhere) > 0 && len(elsewhere) <= few {
+		return "; it is in " + strings.Join(elsewhere, ", ")
+	}
+	return ""
+}

@@ -1,0 +1,144 @@
+package configgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// printed is how a value is written into a file, by all targets alike: true and false in small letters, numbers as Python writes
+// them. ok is false for what cannot be printed: lists and mappings.
+func printed(v any) (s string, ok bool) {
+	switch x := v.(type) {
+	case string:
+		return x, true
+	case bool:
+		return strconv.FormatBool(x), true
+	case int64:
+		return strconv.FormatInt(x, 10), true
+	case float64:
+		return printFloat(x), true
+	}
+	return "", false
+}
+
+// printFloat is Python's repr: digits until there are too many of them, then an exponent of two digits or more.
+func printFloat(f float64) string {
+	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
+		return strconv.FormatFloat(f, 'e', -1, 64)
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+// truth is what a condition makes of a value: the same in Go and in Jinja2.
+func truth(v any) bool {
+	switch x := v.(type) {
+	case string:
+		return x != ""
+	case bool:
+		return x
+	case int64:
+		return x != 0
+	case float64:
+		return x != 0
+	case []any:
+		return len(x) > 0
+	}
+	return true
+}
+
+// number makes an int64 of what is whole, so that 16 and 16.0 are one value: JSON does not keep them apart.
+func number(f float64) any {
+	const exact = 1 << 53 // integers that a float64 holds exactly
+	if f == math.Trunc(f) && math.Abs(f) < exact {
+		return int64(f)
+	}
+	return f
+}
+
+// decodeObject reads a JSON object into a tree of string, bool, int64, float64, []any and map[string]any.
+func decodeObject(data []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var object map[string]any
+	if err := d.Decode(&object); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the object")
+	}
+	tree, err := normal(object, "")
+	if err != nil {
+		return nil, err
+	}
+	out, _ := tree.(map[string]any) // "null" makes none
+	return out, nil
+}
+
+// normal turns what JSON and Go programs use for values into the types of a tree. A null is left out of mappings.
+func normal(v any, path string) (any, error) {
+	switch x := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(x))
+		for key, item := range x {
+			if item == nil {
+				continue
+			}
+			n, err := normal(item, strings.TrimPrefix(path+"."+key, "."))
+			if err != nil {
+				return nil, err
+			}
+			out[key] = n
+		}
+		return out, nil
+	case []any:
+		out := make([]any, len(x))
+		for i, item := range x {
+			n, err := normal(item, fmt.Sprintf("%s[%d]", path, i))
+			if err != nil {
+				return nil, err
+			}
+			out[i] = n
+		}
+		return out, nil
+	case []string:
+		out := make([]any, len(x))
+		for i, item := range x {
+			out[i] = item
+		}
+		return out, nil
+	case string:
+		if strings.ContainsRune(x, 0) {
+			return nil, fmt.Errorf("%s: has a NUL character", path)
+		}
+		return x, nil
+	case bool, int64:
+		return x, nil
+	case int:
+		return int64(x), nil
+	case float64:
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%s: %v is not a number that JSON has", path, x)
+		}
+		return number(x), nil
+	case json.Number:
+		if i, err := x.Int64(); err == nil {
+			return i, nil
+		}
+		f, err := x.Float64()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return number(f), nil
+	}
+	return nil, fmt.Errorf("%s: a %T is no value", path, v)
+}

@@ -1,0 +1,77 @@
+package configgen
+
+import (
+	"fmt"
+	"strings"
+
+	"regiond.dev/regiond/region"
+)
+
+// unused warns of values of the operator that no template looks at.
+func (s *Source) unused(layers []*layer) (warnings []string) {
+	for _, l := range layers {
+		if !l.operator {
+			continue
+		}
+		walk(l.tree, nil, func(path []string) {
+			if !s.uses(path) {
+				warnings = append(warnings, fmt.Sprintf("%s: no template uses %s%s", l.place(path), strings.Join(path, "."), s.meant(path)))
+			}
+		})
+	}
+	return warnings
+}
+
+// walk calls f for each leaf of a plain tree, in order.
+func walk(tree map[string]any, path []string, f func(path []string)) {
+	for _, key := range sortedKeys(tree) {
+		below := append(path[:len(path):len(path)], key)
+		if object, ok := tree[key].(map[string]any); ok {
+			walk(object, below, f)
+		} else {
+			f(below)
+		}
+	}
+}
+
+// uses says whether a template looks at the leaf, or it is an option of a project that has a file.
+func (s *Source) uses(path []string) bool {
+	if isOption(path) {
+		return s.projects[path[0]]
+	}
+	return s.used[strings.Join(path, ".")]
+}
+
+// meant suggests the nearest value that is used: first among the neighbours of the first key that is unknown.
+func (s *Source) meant(path []string) string {
+	names := map[string]map[string]bool{}
+	add := func(p []string) {
+		for i, key := range p {
+			parent := strings.Join(p[:i], ".")
+			if names[parent] == nil {
+				names[parent] = map[string]bool{}
+			}
+			names[parent][key] = true
+		}
+	}
+	for used := range s.used {
+		add(strings.Split(used, "."))
+	}
+	for project := range s.projects {
+		add([]string{project, "conf"})
+	}
+	for i, key := range path {
+		near := names[strings.Join(path[:i], ".")]
+		if near[key] {
+			continue
+		}
+		if c := region.Closest(key, sortedKeys(near)); c != "" {
+			return fmt.Sprintf("; did you mean %s?", strings.Join(append(path[:i:i], c), "."))
+		}
+		break
+	}
+	if len(path) > 1 && path[1] == "conf" && s.projects[path[0]] {
+		return fmt.Sprintf("; options are given as %s.conf.SECTION.OPTION", path[0])
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package configgen
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"regiond.dev/regiond/region"
+)
+
+// Cluster is what the values of one OpenStack cluster are made of.
+type Cluster struct {
+	// Declaration of the cluster, with its defaults filled in (Release, Address).
+	Declaration *region.OpenStackDeclaration
+	// Region is the region's name.
+	Region string
+	// Secrets of the cluster. Nil: not known, and every declared secret is rendered as "<secret:PATH>".
+	Secrets map[string]any
+	// Field is the path of the declaration in messages, e.g. spec.openstack.clusters[0]. Default: spec.
+	Field string
+	// Position says in which file and line a field is written, if it is known: region.Document's.
+	Position func(path string) (file string, line int, ok bool)
+}
+
+// Node is a compute node of a cluster. Its values are those that the cluster's declaration has for its name.
+type Node struct {
+	// Name of the host.
+	Name string
+	// Address in the provisioning network.
+	Address string
+	// Registration is the UUID of the node's nova-compute service, empty before it has registered.
+	Registration string
+}
+
+// Values of a cluster or of one of its nodes, merged. They do not change.
+type Values struct {
+	root    *node
+	release string
+	cluster *Cluster
+	// nodes is the index of each node of the declaration.
+	nodes map[string]int
+	// node is empty for the values of a cluster.
+	node string
+}
+
+// Tree is a copy of the values as plain maps, e.g. {"keystone": {"region": "RegionOne"}}. It holds secrets.
+func (v *Values) Tree() map[string]any {
+	tree, _ := v.root.plain().(map[string]any) // the root is a mapping
+	return tree
+}
+
+// Lookup returns a value by its path, e.g. keystone.region.
+func (v *Values) Lookup(path string) (any, bool) {
+	n := v.root.find(strings.Split(path, "."))
+	if n == nil {
+		return nil, false
+	}
+	return n.plain(), true
+}
+
+// Namespace of a cluster's pods and secrets.
+func namespace(cluster string) string { return "openstack-" + cluster }
+
+// SecretsPlace names the Secret of a cluster for messages.
+func secretsPlace(cluster string) string {
+	return "Secret " + namespace(cluster) + "/openstack-secrets, key secrets.json"
+}
+
+// Values merges what is known of a cluster. Warnings are of values that no template uses.
+func (s *Source) Values(c Cluster) (v *Values, warnings []string, err error) {
+	secrets, err := s.secretTree(c, func(path string) string { return "<secret:" + path + ">" })
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.values(c, secrets)
+}
+
+// secretTree is the cluster's secrets, or placeholders for those that are declared.
+func (s *Source) secretTree(c Cluster, placeholder func(path string) string) (map[string]any, error) {
+	if c.Secrets == nil {
+		return s.placeholders(placeholder), nil
+	}
+	tree, err := normal(c.Secrets, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", secretsPlace(c.Declaration.Name), err)
+	}
+	object, _ := tree.(map[string]any) // normal keeps the type
+	return object, nil
+}
+
+func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings []string, err error) {
+	d := c.Declaration
+	if c.Field == "" {
+		c.Field = "spec"
+	}
+	release := string(d.Release)
+	of := s.releases[release]
+	if of == nil {
+		return nil, nil, fmt.Errorf("%s: there is no release %q; there are %s", c.fieldPlace(c.Field+".release"), release, strings.Join(s.Releases(), ", "))
+	}
+	layers := []*layer{s.defaults.layer(), of.layer(), c.facts()}
+	more, err := c.given(c.Field, "the cluster", d.Values, d.Overrides)
+	if err != nil {
+		return nil, nil, err
+	}
+	layers = append(layers, more...)
+	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
+		where: func(string) string { return secretsPlace(d.Name) }})
+	v = &Values{root: empty, release: release, cluster: &c, nodes: make(map[string]int, len(d.Nodes))}
+	for i, n := range d.Nodes {
+		v.nodes[n.Name] = i
+	}
+	errs := v.lay(layers)
+	for _, reserved := range []string{"role", "node"} {
+		if n := v.root.children[reserved]; n != nil {
+			errs = append(errs, fmt.Errorf("%s: the name %q is taken: regiond sets it", n.anyPlace([]string{reserved}), reserved))
+		}
+	}
+	return v, s.unused(layers), errors.Join(errs...)
+}
+
+// lay merges layers over the tree.
+func (v *Values) lay(layers []*layer) (errs []error) {
+	for _, l := range layers {
+		root, wrong := merge(v.root, l)
+		v.root, errs = root, append(errs, wrong...)
+	}
+	return errs
+}
+
+// given are the layers that an operator writes: values and overrides.
+func (c *Cluster) given(field, of string, values, overrides *runtime.RawExtension) ([]*layer, error) {
+	var layers []*layer
+	for _, g := range []struct {
+		name string
+		kind layerKind
+		raw  *runtime.RawExtension
+	}{{"values", firmLayer, values}, {"overrides", overrideLayer, overrides}} {
+		if g.raw == nil || len(g.raw.Raw) == 0 {
+			continue
+		}
+		tree, err := decodeObject(g.raw.Raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.fieldPlace(field+"."+g.name), err)
+		}
+		layers = append(layers, &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name)})
+	}
+	return layers, nil
+}
+
+// facts follow from the declaration.
+func (c *Cluster) facts() *layer {
+	d := c.Declaration
+	networks := make([]any, len(d.PhysicalNetworks))
+	for i, n := range d.PhysicalNetworks {
+		first, last, _ := strings.Cut(n.VLANs, "-")
+		a, errA := strconv.ParseInt(first, 10, 64)
+		b, errB := strconv.ParseInt(last, 10, 64)
+		if errA != nil || errB != nil {
+			a, b = 0, 0 // no VLANs: the region was validated
+		}
+		networks[i] = map[string]any{"name": n.Name, "interface": n.Interface, "bridge": "br-" + n.Name, "vlans_first": a, "vlans_last": b}
+	}
+	fields := map[string]string{"cluster.name": ".name", "cluster.namespace": ".name", "cluster.address": ".address", "cluster.release": ".release",
+		"physical_networks": ".physicalNetworks"}
+	return &layer{name: "facts of the cluster", kind: firmLayer, tree: map[string]any{
+		"cluster": map[string]any{"name": d.Name, "address": d.Address, "release": string(d.Release), "namespace": namespace(d.Name)},
+		"region":  map[string]any{"name": c.Region}, "physical_networks": networks,
+	}, where: func(path string) string {
+		if field, ok := fields[path]; ok {
+			return c.fieldPlace(c.Field + field)
+		}
+		return c.fieldPlace("metadata.name")
+	}}
+}
+
+// NodeValues are the cluster's with those of a node. Warnings are of the node's own values that no template uses.
+func (s *Source) NodeValues(v *Values, n Node) (*Values, []string, error) {
+	c := v.cluster
+	fact := func(string) string { return "host " + n.Name }
+	layers := []*layer{{name: "facts of the node", kind: firmLayer, where: fact, tree: map[string]any{
+		"node": map[string]any{"name": n.Name, "address": n.Address, "registration": n.Registration}}}}
+	if i, ok := v.nodes[n.Name]; ok {
+		own := &c.Declaration.Nodes[i]
+		more, err := c.given(fmt.Sprintf("%s.nodes[%d]", c.Field, i), "the node", own.Values, own.Overrides)
+		if err != nil {
+			return nil, nil, err
+		}
+		layers = append(layers, more...)
+	}
+	nv := &Values{root: v.root, release: v.release, cluster: c, nodes: v.nodes, node: n.Name}
+	errs := nv.lay(layers)
+	return nv, s.unused(layers), errors.Join(errs...)
+}
+
+// NodeNames are the nodes that have values of their own, sorted.
+func (v *Values) NodeNames() []string { return sortedKeys(v.nodes) }
