@@ -128,6 +128,8 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 
 	t.Run("the agent reaches its own objects only", func(t *testing.T) { c.checkRights(t, m, name) })
 
+	t.Run("a machine that regiond did not install joins", func(t *testing.T) { c.checkEnrolled(t, address) })
+
 	t.Run("wiped statuses are filled again", func(t *testing.T) {
 		get().Status = region.ServerStatus{}
 		if err := c.api.Status().Update(ctx, s); err != nil {
@@ -241,6 +243,7 @@ func (c *cluster) checkRights(t *testing.T, m *machine, name string) {
 	roots.AppendCertsFromPEM(c.rest.CAData)
 	agent := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}}}}
 	defer agent.CloseIdleConnections()
+	configurations := "/api/v1/namespaces/regiond-hosts/secrets"
 	hosts, leases, secrets := "/apis/regiond.dev/v1alpha1/hosts/", "/apis/coordination.k8s.io/v1/namespaces/regiond-hosts/leases/", "/api/v1/namespaces/regiond-system/secrets/"
 	for _, tt := range []struct {
 		method, path, body string
@@ -250,6 +253,14 @@ func (c *cluster) checkRights(t *testing.T, m *machine, name string) {
 		{"GET", leases + name, "", 200},
 		{"PATCH", leases + name, `{"spec":{"holderIdentity":"me"}}`, 200},
 		{"PATCH", hosts + name + "/status", `{"status":{"slot":"A"}}`, 200},
+		{"GET", configurations + "/" + name, "", 404}, // allowed, but there is none yet
+		{"GET", configurations + "?fieldSelector=metadata.name=" + name, "", 200},
+		{"GET", configurations + "?watch=1&timeoutSeconds=1&fieldSelector=metadata.name=" + name, "", 200},
+		{"GET", configurations, "", 403},
+		{"GET", configurations + "/other", "", 403},
+		{"GET", configurations + "?fieldSelector=metadata.name=other", "", 403},
+		{"PATCH", configurations + "/" + name, `{"data":{}}`, 403},
+		{"DELETE", configurations + "/" + name, "", 403},
 		{"GET", hosts + "other", "", 403},
 		{"PATCH", hosts + "other/status", `{"status":{"slot":"A"}}`, 403},
 		{"PATCH", hosts + name, `{"spec":{"role":"compute"}}`, 403},

@@ -9,10 +9,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
 )
@@ -40,6 +42,14 @@ type Config struct {
 	// Version of the agent.
 	Version  string
 	Observer Observer
+	// Services of the host, which the agent configures. Nil: it only reports.
+	Services apply.Services
+	// ReloadNetwork has systemd-networkd read its files again.
+	ReloadNetwork func(context.Context) error
+	// RunFile is where records of processes are kept.
+	RunFile string
+	// Root of the file system that is configured, / but in tests.
+	Root string
 	// HeartbeatEvery, ObserveEvery and CompareEvery default to 10 s, 30 s and 1 min.
 	HeartbeatEvery, ObserveEvery, CompareEvery time.Duration
 	Now                                        func() time.Time
@@ -59,6 +69,12 @@ type Agent struct {
 	machine  *inventory.Inventory
 	state    State
 	quiet    quiet
+
+	// Between the loop and what holds the host to its configuration:
+	applier *apply.Applier
+	reports chan apply.Report
+	said    apply.Report // the last one
+	watched atomic.Pointer[error]
 }
 
 // New reads the identity. Nothing is sent yet.
@@ -85,8 +101,10 @@ func New(c Config) (*Agent, error) {
 	a := &Agent{Config: c, id: id}
 	a.Log = c.Log.With(slog.String("host", id.Hostname))
 	a.credentials = &credentials{dir: c.DataDir, id: id, systemUUID: c.Observer.SystemUUID(), log: a.Log}
-	a.api, err = newKubernetes(id.KubernetesURL, id.CA, id.Hostname, a.credentials.certificate, c.Now)
-	return a, err
+	if a.api, err = newKubernetes(id.KubernetesURL, id.CA, id.Hostname, a.credentials.certificate, c.Now); err != nil {
+		return nil, err
+	}
+	return a, a.newApplier()
 }
 
 // Run joins if need be and then reports until the context ends.
@@ -97,6 +115,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.Log.Info("agent starts", slog.String("version", a.Version), slog.Bool("joined", joined), slog.String("image", a.id.Image))
 	a.state = State{Joined: joined}
+	// A host starts what it is to run when its control plane is away, and before it has joined again.
+	wanted, stop := a.configure(ctx)
+	defer stop()
 	for wait := firstRetry; !joined; wait = min(2*wait, mostRetry) {
 		err := a.credentials.join(ctx)
 		if joined = a.credentials.certificate() != nil; joined && err == nil {
@@ -113,6 +134,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		if !pause(ctx, jitter(wait)) {
 			return nil
 		}
+	}
+	if a.applier != nil {
+		go a.api.follow(ctx, func(content string) { offer(wanted, content) }, func(err error) { a.watched.Store(&err) })
 	}
 	a.loop(ctx)
 	return nil
@@ -138,6 +162,9 @@ func (a *Agent) loop(ctx context.Context) {
 		}
 		a.note(err)
 		a.quiet.log(a.Log, "heartbeat", err, now)
+		if err := a.watched.Load(); err != nil {
+			a.quiet.log(a.Log, "watch of the configuration", *err, now)
+		}
 
 		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
 			if err := a.credentials.renew(ctx); err != nil {
@@ -148,7 +175,7 @@ func (a *Agent) loop(ctx context.Context) {
 				a.api.http.CloseIdleConnections() // they carry the old certificate
 			}
 		}
-		if !pause(ctx, jitter(a.HeartbeatEvery)) {
+		if !a.wait(ctx, jitter(a.HeartbeatEvery)) {
 			return
 		}
 	}
@@ -164,7 +191,7 @@ func (a *Agent) report(ctx context.Context) {
 		}
 		a.reported, a.known = h.Status, true
 	}
-	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(), a.reported, a.Now())
+	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(), a.said, a.reported, a.Now())
 	if sameStatus(next, a.reported) {
 		return
 	}
@@ -181,12 +208,16 @@ func (a *Agent) report(ctx context.Context) {
 	}
 	a.reported = next
 	for _, c := range next.Conditions {
-		a.Log.Info("status written", slog.String("condition", c.Type), slog.String("status", string(c.Status)), slog.String("reason", c.Reason), slog.String("message", c.Message))
+		a.Log.Info("status written", slog.String("condition", c.Type), slog.String("status", string(c.Status)),
+			slog.String("reason", c.Reason), slog.String("message", c.Message))
 	}
 }
 
 // inventory of the machine, read once. What can't be read is left out: it is no reason to be silent.
 func (a *Agent) inventory() *inventory.Inventory {
+	if a.id.ServerUID == "" {
+		return nil // what a machine is that regiond did not install is nobody's business, nor what a namespace shows of another's
+	}
 	if a.machine == nil {
 		read := a.Observer.Inventory
 		if read == nil {

@@ -45,6 +45,8 @@ type fakeRegion struct {
 	host       region.Host
 	writes     int // of the status
 	ahead      time.Duration
+	secret     secretWorld
+	anyMachine bool // SMBIOS UUIDs are not looked at
 }
 
 func newFakeRegion(t *testing.T) (*fakeRegion, identity.Identity) {
@@ -55,16 +57,27 @@ func newFakeRegion(t *testing.T) (*fakeRegion, identity.Identity) {
 		t.Fatal(err)
 	}
 	r.ca = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	s := httptest.NewUnstartedServer(r)
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	return r, r.serve(httptest.NewUnstartedServer(r))
+}
+
+// serve returns the identity of a host that is to join.
+func (r *fakeRegion) serve(s *httptest.Server) identity.Identity {
+	if s.TLS == nil {
+		s.TLS = &tls.Config{}
+	}
+	s.TLS.ClientAuth = tls.RequestClientCert
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	s.StartTLS()
-	t.Cleanup(s.Close)
+	r.t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	return r, identity.Identity{Hostname: "s1", EnrollURL: s.URL, KubernetesURL: s.URL, CA: string(ca), JoinToken: "s1.secret", Image: "trixie-0"}
+	return identity.Identity{Hostname: "s1", ServerUID: "uid-1", EnrollURL: s.URL, KubernetesURL: s.URL, CA: string(ca), JoinToken: "s1.secret", Image: "trixie-0"}
 }
 
 func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if strings.HasSuffix(req.URL.Path, "/namespaces/regiond-hosts/secrets") {
+		r.secret.ServeHTTP(w, req)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	body, err := io.ReadAll(req.Body)
@@ -106,7 +119,7 @@ func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 func (r *fakeRegion) certify(w http.ResponseWriter, req *http.Request, body []byte) {
 	var in enroll.JoinRequest
-	if err := json.Unmarshal(body, &in); err != nil || in.SystemUUID != "11111111-2222-3333-4444-555555555555" {
+	if err := json.Unmarshal(body, &in); err != nil || !r.anyMachine && in.SystemUUID != "11111111-2222-3333-4444-555555555555" {
 		r.t.Errorf("%v %+v", err, in)
 	}
 	if req.URL.Path == enroll.PathRenew {

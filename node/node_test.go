@@ -17,7 +17,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/node/apply"
+	"regiond.dev/regiond/node/configuration"
 	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -99,6 +102,41 @@ func TestSetup(t *testing.T) {
 	c.SetHostname = func(string) error { return errors.New("no") }
 	if err := Setup(t.Context(), c); err == nil {
 		t.Error("a host name that was not set was not reported")
+	}
+}
+
+// Files of the configuration are there before the network comes up, also on a root file system that knows nothing of them.
+func TestSetupRestoresFiles(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, identity.MountPoint)
+	writeIdentity(t, data, identity.Identity{Hostname: "s1"})
+	content, digest, err := configuration.Configuration{Files: []configuration.File{
+		{Path: "/etc/systemd/network/10-x.network", Mode: "0644", Owner: "root", Group: "root", Content: "[Match]\n", Network: true}}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := json.Marshal(map[string]string{"digest": digest, "time": "2026-01-01T00:00:00Z", "content": string(content)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string]string{filepath.Join(data, apply.Folder, "applied.json"): string(applied),
+		filepath.Join(root, "etc/passwd"): "root:x:0:0::/:/bin/sh\n", filepath.Join(root, "etc/group"): "root:x:0:\n"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := SetupConfig{Root: root, Log: slog.New(slog.DiscardHandler), SetHostname: func(string) error { return nil },
+		Run: func(context.Context, string, ...string) error {
+			if _, err := os.Stat(filepath.Join(root, "etc/systemd/network/10-x.network")); err != nil {
+				t.Error(err)
+			}
+			return nil
+		}}
+	if err := Setup(t.Context(), c); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -211,8 +249,11 @@ func TestJudge(t *testing.T) {
 func TestBuildStatus(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
 	o := Observation{BootID: "b", BootTime: now.Add(-time.Hour), Kernel: "6.12", Addresses: []string{"10.0.0.1"}}
-	first := buildStatus(o, 0, "v1", "trixie-1", nil, region.HostStatus{}, now)
-	if first.Image != "trixie-1" || first.AgentVersion != "v1" || len(first.Conditions) != 1 || first.Conditions[0].Status != metav1.ConditionTrue {
+	conf := apply.Report{Digest: "d", Applied: now, Configured: true, Reason: "Applied", Message: strings.Repeat("é", maxMessage), Processes: []apply.Process{{
+		Run: apply.Run{State: service.State{Name: "x.service", Active: "active", PID: 7, Started: now, Restarts: 2}, Digest: "x"}, Image: "i", Kernel: "k"}}}
+	first := buildStatus(o, 0, "v1", "trixie-1", nil, conf, region.HostStatus{}, now)
+	if first.Image != "trixie-1" || first.AgentVersion != "v1" || len(first.Conditions) != 2 || first.Conditions[0].Status != metav1.ConditionTrue ||
+		first.Conditions[1].Type != region.ConditionConfigured || len(first.Conditions[1].Message) > maxMessage {
 		t.Errorf("%+v", first)
 	}
 	// The status comes back from the API server with whole seconds, in another zone.
@@ -225,16 +266,31 @@ func TestBuildStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.BootTime = o.BootTime.Add(3 * time.Second) // the clock was set
-	if again := buildStatus(o, 0, "v1", "trixie-1", nil, stored, now.Add(time.Hour)); !sameStatus(again, stored) {
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now.Add(time.Hour)); !sameStatus(again, stored) {
 		t.Errorf("an idle host would write its status again: %+v, then %+v", stored, again)
 	}
+	if p := stored.Configuration.Processes[0]; p.Service != "x.service" || p.PID != 7 || p.ConfigDigest != "x" || p.Restarts != 2 || p.Image != "i" || p.Kernel != "k" || stored.Configuration.Digest != "d" {
+		t.Errorf("%+v", p)
+	}
+	// An agent that has not looked yet keeps what was said, and takes nothing back.
+	said := conf
+	conf = apply.Report{}
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); !sameStatus(again, stored) {
+		t.Errorf("%+v", again)
+	}
+	conf = said
+	conf.Processes[0].Started = now.Add(time.Second)
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); sameStatus(again, stored) {
+		t.Error("a restart was not noticed")
+	}
+	conf.Processes[0].Started = now
 	o.FailedUnits = []string{"x.service"}
-	sick := buildStatus(o, 0, "v1", "trixie-1", nil, stored, now.Add(time.Hour))
+	sick := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now.Add(time.Hour))
 	if sameStatus(sick, stored) || sick.Conditions[0].Status != metav1.ConditionFalse || !sick.Conditions[0].LastTransitionTime.After(now) {
 		t.Errorf("%+v", sick)
 	}
 	o.BootID = "c"
-	if booted := buildStatus(o, 0, "v1", "trixie-1", nil, stored, now); !booted.BootTime.Time.Equal(o.BootTime) {
+	if booted := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); !booted.BootTime.Time.Equal(o.BootTime) {
 		t.Errorf("%+v", booted.BootTime)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/identity"
 )
 
@@ -49,6 +50,14 @@ func Setup(ctx context.Context, c SetupConfig) error {
 			return fmt.Errorf("setup: %w", err)
 		}
 		c.Log.Info("network file written", slog.String("file", f.Name))
+	}
+	// Before anything starts that reads them. Nothing here may keep the network from coming up: the agent tries again, and says so.
+	applier, err := apply.New(apply.Config{Root: c.Root, DataDir: filepath.Join(c.Root, identity.MountPoint), Log: c.Log})
+	if err == nil {
+		err = applier.Restore()
+	}
+	if err != nil {
+		c.Log.Error("files of the configuration not restored", slog.Any("error", err))
 	}
 	if err := c.SetHostname(id.Hostname); err != nil {
 		return fmt.Errorf("setup: set host name %q: %w", id.Hostname, err)

@@ -2,17 +2,21 @@ package node
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/region"
 )
 
 // buildStatus turns an observation into the host's status. old is what was last written: times of
 // unchanged conditions are kept. It is pure.
-func buildStatus(o Observation, clockOffset time.Duration, agentVersion, installedImage string, inv *inventory.Inventory, old region.HostStatus, now time.Time) region.HostStatus {
+func buildStatus(o Observation, clockOffset time.Duration, agentVersion, installedImage string, inv *inventory.Inventory,
+	conf apply.Report, old region.HostStatus, now time.Time) region.HostStatus {
 	s := region.HostStatus{
 		BootID: o.BootID, Kernel: o.Kernel, Image: o.Image, Slot: o.Slot, AgentVersion: agentVersion, Addresses: o.Addresses, Inventory: inv,
 	}
@@ -27,8 +31,32 @@ func buildStatus(o Observation, clockOffset time.Duration, agentVersion, install
 		}
 	}
 	healthy, reason, message := Judge(o, clockOffset)
-	c := metav1.Condition{Type: region.ConditionHealthy, Status: metav1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}
-	if !healthy {
+	s.Conditions = []metav1.Condition{condition(region.ConditionHealthy, healthy, reason, message, old, now)}
+	if conf.Reason != "" {
+		s.Conditions = append(s.Conditions, condition(region.ConditionConfigured, conf.Configured, conf.Reason, conf.Message, old, now))
+		s.Configuration = attest(conf)
+		return s
+	}
+	// An agent that has just started has not looked yet: what it said before still stands.
+	s.Configuration = old.Configuration
+	for _, was := range old.Conditions {
+		if was.Type == region.ConditionConfigured {
+			s.Conditions = append(s.Conditions, was)
+		}
+	}
+	return s
+}
+
+// maxMessage bounds a condition's message, which the schema limits to 32 KiB, in bytes.
+const maxMessage = 4 << 10
+
+func condition(kind string, ok bool, reason, message string, old region.HostStatus, now time.Time) metav1.Condition {
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
+	}
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}
+	if !ok {
 		c.Status = metav1.ConditionFalse
 	}
 	for _, was := range old.Conditions {
@@ -36,8 +64,31 @@ func buildStatus(o Observation, clockOffset time.Duration, agentVersion, install
 			c.LastTransitionTime = was.LastTransitionTime
 		}
 	}
-	s.Conditions = []metav1.Condition{c}
-	return s
+	return c
+}
+
+// attest says what runs, in the API's words. Times have whole seconds there.
+func attest(r apply.Report) *region.HostConfiguration {
+	if r.Digest == "" {
+		return nil
+	}
+	c := &region.HostConfiguration{Digest: r.Digest, Applied: apiTime(r.Applied)}
+	for _, p := range r.Processes {
+		message := p.Message
+		if len(message) > maxMessage {
+			message = strings.ToValidUTF8(message[:maxMessage], "")
+		}
+		c.Processes = append(c.Processes, region.HostProcess{Service: p.Name, State: p.Active, PID: int32(p.PID), Started: apiTime(p.Started),
+			ConfigDigest: p.Digest, Restarts: int32(p.Restarts), Image: p.Image, Kernel: p.Kernel, Message: message})
+	}
+	return c
+}
+
+func apiTime(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
 // sameStatus compares what is meant; times by their instant.
@@ -55,7 +106,10 @@ func sameStatus(a, b region.HostStatus) bool {
 			return false
 		}
 	}
-	a.BootTime, a.Conditions = b.BootTime, b.Conditions
+	if !sameConfiguration(a.Configuration, b.Configuration) {
+		return false
+	}
+	a.BootTime, a.Conditions, a.Configuration = b.BootTime, b.Conditions, b.Configuration
 	if len(a.Addresses) == 0 && len(b.Addresses) == 0 {
 		a.Addresses = b.Addresses
 	}
@@ -67,4 +121,17 @@ func sameTime(a, b *metav1.Time) bool {
 		return a == b
 	}
 	return a.Time.Equal(b.Time)
+}
+
+func sameConfiguration(a, b *region.HostConfiguration) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Digest == b.Digest && sameTime(a.Applied, b.Applied) && slices.EqualFunc(a.Processes, b.Processes, func(x, y region.HostProcess) bool {
+		if !sameTime(x.Started, y.Started) {
+			return false
+		}
+		x.Started = y.Started
+		return x == y
+	})
 }

@@ -37,7 +37,8 @@ type HostList struct {
 
 // HostSpec is what is wished of an installed system.
 type HostSpec struct {
-	// ServerUID is the UID of the Server that this system was installed on.
+	// ServerUID is the UID of the Server that this system was installed on; empty for a machine that regiond did not install and that
+	// was enrolled.
 	ServerUID string `json:"serverUID"`
 	// Role of the host.
 	Role Role `json:"role"`

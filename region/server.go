@@ -45,6 +45,10 @@ type ServerSpec struct {
 	// ReinstallAfter asks for the server to be installed again if it was installed before this time.
 	// +optional
 	ReinstallAfter *metav1.Time `json:"reinstallAfter,omitempty"`
+	// Retired takes the server out of service: it is powered off and kept off, its host's rights are removed, and nothing is
+	// installed on it. `regiond server retire` sets it, after the server's guests are gone.
+	// +optional
+	Retired bool `json:"retired,omitempty"`
 }
 
 // Condition types of a Server, in the order in which they become true.
@@ -81,6 +85,7 @@ const (
 	PhaseReady      ServerPhase = "Ready"
 	PhaseNotReady   ServerPhase = "NotReady"
 	PhaseFailed     ServerPhase = "Failed"
+	PhaseRetired    ServerPhase = "Retired"
 )
 
 // ServerStatus is what was observed of a server. It can be lost: everything in it is observed again.

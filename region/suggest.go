@@ -11,6 +11,10 @@ import (
 // both lengths, and nobody mistypes a name of this length by one letter.
 const maxSuggested = 64
 
+// Closest is the candidate that was most likely meant by word, or "" when none is near: for what names fields or values of a region
+// elsewhere.
+func Closest(word string, candidates []string) string { return closest(word, candidates) }
+
 // closest is the candidate that was most likely meant by word, or "" when none is near. Letter
 // case is not counted; of equally near candidates the first is taken.
 func closest(word string, candidates []string) string {
@@ -90,4 +94,9 @@ func quoteList(words []string) string {
 		quoted[i] = quote(w)
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// DidYouMean is the suggestion for a wrong word, for other packages that read what the operator wrote.
+func DidYouMean(word string, candidates []string, noun string) string {
+	return didYouMean(word, candidates, noun)
 }

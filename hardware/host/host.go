@@ -1,5 +1,5 @@
-// Package host keeps the Kubernetes side of an installed system: its Host object, the Lease of its
-// heartbeat and the rights of its agent, which reach exactly these two objects.
+// Package host keeps the Kubernetes side of a system: its Host object, the Lease of its heartbeat and the
+// rights of its agent, which reach exactly these two objects and the Secret with its configuration.
 package host
 
 import (
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Namespace of the hosts' Leases.
+// Namespace of the hosts' Leases and configurations.
 const Namespace = "regiond-hosts"
 
 // LeaseDuration is how long a heartbeat lasts.
@@ -30,27 +31,34 @@ const LeaseDuration = 40 * time.Second
 func User(name string) string { return enroll.UserPrefix + name }
 
 // Ensure makes what an installed server's agent needs: its Host, Lease and rights. All of it belongs
-// to the Server and goes with it. A Host of an earlier Server of the same name is replaced.
-func Ensure(ctx context.Context, c client.Client, server *region.Server, role region.Role) error {
-	if err := ensureHost(ctx, c, server, role); err != nil {
+// to the Server and goes with it. A Host of an earlier Server of the same name is replaced. The profile is
+// the one that the server was installed by, nil when that can't be told any more.
+func Ensure(ctx context.Context, c client.Client, server *region.Server, profile *region.Profile) error {
+	if err := ensureHost(ctx, c, server, profile); err != nil {
 		return fmt.Errorf("host %s: %w", server.Name, err)
 	}
-	for _, o := range rights(server) {
-		if err := ensure(ctx, c, server, o); err != nil {
-			return fmt.Errorf("host %s: %T: %w", server.Name, o, err)
+	return ensureRights(ctx, c, server, server.Name)
+}
+
+func ensureRights(ctx context.Context, c client.Client, owner client.Object, name string) error {
+	for _, o := range rights(name) {
+		if err := ensure(ctx, c, owner, o); err != nil {
+			return fmt.Errorf("host %s: %T: %w", name, o, err)
 		}
 	}
 	return nil
 }
 
-// Remove takes the rights first, then the objects.
-func Remove(ctx context.Context, c client.Client, server *region.Server) error {
-	objects := rights(server)
+// Remove takes the rights of a host first, then the objects, its configuration among them.
+func Remove(ctx context.Context, c client.Client, name string) error {
+	objects := rights(name)
 	slices.SortStableFunc(objects, func(a, b client.Object) int { return removalRank(a) - removalRank(b) })
-	objects = append(objects, &region.Host{ObjectMeta: metav1.ObjectMeta{Name: server.Name}})
+	objects = append(objects,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace}},
+		&region.Host{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	for _, o := range objects {
 		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("host %s: delete %T: %w", server.Name, o, err)
+			return fmt.Errorf("host %s: delete %T: %w", name, o, err)
 		}
 	}
 	return nil
@@ -66,11 +74,14 @@ func removalRank(o client.Object) int {
 	return 2
 }
 
-func ensureHost(ctx context.Context, c client.Client, server *region.Server, role region.Role) error {
-	if role == "" {
-		role = region.RoleCompute
+func ensureHost(ctx context.Context, c client.Client, server *region.Server, profile *region.Profile) error {
+	wish := region.HostSpec{ServerUID: string(server.UID), Role: region.RoleCompute}
+	if profile != nil {
+		wish.Profile = profile.Name
+		if profile.Role != "" {
+			wish.Role = profile.Role
+		}
 	}
-	wish := region.HostSpec{ServerUID: string(server.UID), Role: role}
 	h := &region.Host{}
 	err := c.Get(ctx, client.ObjectKey{Name: server.Name}, h)
 	if err == nil && h.Spec.ServerUID != wish.ServerUID {
@@ -89,7 +100,11 @@ func ensureHost(ctx context.Context, c client.Client, server *region.Server, rol
 		return c.Create(ctx, h)
 	case err != nil:
 		return err
-	case h.Spec == wish:
+	}
+	if profile == nil {
+		wish.Role, wish.Profile = h.Spec.Role, h.Spec.Profile
+	}
+	if h.Spec == wish {
 		return nil
 	}
 	before := h.DeepCopy()
@@ -98,21 +113,23 @@ func ensureHost(ctx context.Context, c client.Client, server *region.Server, rol
 }
 
 // rights are the Lease and the roles and bindings of one host's agent. The API server can't limit
-// 'create' to a name, so regiond creates the objects and the agent may only update them.
-func rights(server *region.Server) []client.Object {
-	name, user := server.Name, User(server.Name)
+// 'create' to a name, so regiond creates the objects and the agent may only update them. It does limit
+// 'list' and 'watch' to one, for requests with the field selector metadata.name.
+func rights(name string) []client.Object {
+	user, group := User(name), region.GroupVersion.Group
 	only := []string{name}
 	subject := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	return []client.Object{
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace}},
 		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{region.GroupVersion.Group}, Resources: []string{"hosts"}, ResourceNames: only, Verbs: []string{"get", "watch"}},
-			{APIGroups: []string{region.GroupVersion.Group}, Resources: []string{"hosts/status"}, ResourceNames: only, Verbs: []string{"get", "patch", "update"}},
+			{APIGroups: []string{group}, Resources: []string{"hosts"}, ResourceNames: only, Verbs: []string{"get", "watch"}},
+			{APIGroups: []string{group}, Resources: []string{"hosts/status"}, ResourceNames: only, Verbs: []string{"get", "patch", "update"}},
 		}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: subject,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}},
 		&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: Namespace}, Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: only, Verbs: []string{"get", "patch", "update"}},
+			{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: only, Verbs: []string{"get", "list", "watch"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: Namespace}, Subjects: subject,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}},
@@ -120,7 +137,7 @@ func rights(server *region.Server) []client.Object {
 }
 
 // ensure creates an object, or brings its rules, subjects and owner back to what is wished.
-func ensure(ctx context.Context, c client.Client, server *region.Server, wish client.Object) error {
+func ensure(ctx context.Context, c client.Client, owner, wish client.Object) error {
 	have := wish.DeepCopyObject().(client.Object)
 	_, err := controllerutil.CreateOrPatch(ctx, c, have, func() error {
 		switch h := have.(type) {
@@ -135,7 +152,7 @@ func ensure(ctx context.Context, c client.Client, server *region.Server, wish cl
 		}
 		// An object that was left by an earlier server of the same name is taken over.
 		have.SetOwnerReferences(nil)
-		return controllerutil.SetControllerReference(server, have, c.Scheme())
+		return controllerutil.SetControllerReference(owner, have, c.Scheme())
 	})
 	return err
 }

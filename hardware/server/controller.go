@@ -121,11 +121,16 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		s.Status.Netboot.Requested = &metav1.Time{Time: now}
 		s.Status.Netboot.Attempts = n.Attempt
 	}
+	if d.Retired {
+		if err := host.Remove(ctx, c.Client, s.Name); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	if d.Installed {
 		if s.Status.Netboot != nil {
 			s.Status.Netboot.Attempts = 0
 		}
-		if err := host.Ensure(ctx, c.Client, s, role(wish, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
+		if err := host.Ensure(ctx, c.Client, s, ProfileOf(wish, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
 			return ctrl.Result{}, err
 		}
 	}
@@ -158,16 +163,16 @@ func recordBMC(s *region.ServerStatus, info *region.BMCStatus, o Observation) {
 	s.BMC.CredentialsVersion = o.CredentialsVersion
 }
 
-// role of the installed server by its profile; compute when that can't be told any more.
-func role(w Wish, s *region.Server) region.Role {
+// ProfileOf the installed server; nil when that can't be told any more.
+func ProfileOf(w Wish, s *region.Server) *region.Profile {
 	if s.Status.Inventory == nil {
-		return ""
+		return nil
 	}
 	p, refused := MatchProfile(w, s.Status.Inventory)
 	if refused != nil {
-		return ""
+		return nil
 	}
-	return p.Role
+	return p
 }
 
 // remove takes away all that was made for a server, and then lets it go.
@@ -175,7 +180,7 @@ func (c *Controller) remove(ctx context.Context, s *region.Server) error {
 	if !controllerutil.ContainsFinalizer(s, Finalizer) {
 		return nil
 	}
-	if err := host.Remove(ctx, c.Client, s); err != nil {
+	if err := host.Remove(ctx, c.Client, s.Name); err != nil {
 		return err
 	}
 	if c.Cleanup != nil {

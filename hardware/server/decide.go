@@ -43,6 +43,10 @@ func (d *decider) run() {
 		return
 	}
 
+	if d.w.Spec.Retired {
+		d.retire(blocked, terminal)
+		return
+	}
 	if since, ok := installation(d.w, d.f, d.now); ok {
 		d.inService(since, blocked, terminal)
 		return

@@ -196,6 +196,22 @@ func TestDecide(t *testing.T) {
 			w.Profiles[0].Match.Product = "R7*"
 		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "ProfileNotMatched", message: `all: product is "Lab", not "R7*"`},
 
+		{name: "retired while it is on", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", time.Second)(w, f)
+			w.Spec.Retired = true
+		}, action: server.PowerOff{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "Retiring"},
+		{name: "retired and off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Installation, w.Spec.Retired = installed, true
+		}, action: server.None{}, phase: region.PhaseRetired, kind: region.ConditionReady, status: "False", reason: "Retired", message: "delete server s1"},
+		{name: "retired, never installed", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) { w.Spec.Retired = true },
+			action: server.None{}, phase: region.PhaseRetired, kind: region.ConditionInstalled, status: "Unknown", reason: "Retired"},
+		{name: "retired, and its BMC is silent", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.NextTry, w.Spec.Retired = server.OutcomeUnreachable, now.Add(time.Second), true
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "Unreachable", message: "can't see to it that it is off"},
+		{name: "retired duplicate is not touched", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Duplicates, w.Spec.Retired = []string{"s2"}, true
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "DuplicateIdentity"},
+
 		{name: "installed, first boot", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) { f.Status.Installation = installed },
 			action: server.None{}, phase: region.PhaseBooting, kind: region.ConditionReady, status: "False", reason: "WaitingForAgent"},
 		{name: "installed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) { f.Status.Installation = installed },

@@ -32,7 +32,7 @@ func installation(w Wish, f Facts, now time.Time) (since time.Time, ok bool) {
 // 'boot your disk', for everything installed and for machines that can't be told apart.
 func NeedsJob(w Wish, f Facts, now time.Time) bool {
 	_, installed := installation(w, f, now)
-	if installed || len(f.Duplicates) > 0 {
+	if installed || len(f.Duplicates) > 0 || w.Spec.Retired {
 		return false
 	}
 	// A machine that netbooted by itself, was inspected and may not be installed has a system of its

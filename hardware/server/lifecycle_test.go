@@ -243,6 +243,42 @@ func TestRemoval(t *testing.T) {
 	w.reconcile(ctx, c) // of what is gone
 }
 
+func TestRetirement(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	c := w.controller()
+	w.run(ctx, 60, always(c), nil, isReady)
+	retire := func(retired bool) {
+		s := w.server(ctx)
+		before := s.DeepCopy()
+		s.Spec.Retired = retired
+		if err := w.api.Patch(ctx, s, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retire(true)
+	w.run(ctx, 60, always(c), nil, func(s *region.Server) bool { return s.Status.Phase == region.PhaseRetired })
+	for _, o := range []client.ObjectList{&region.HostList{}, &coordinationv1.LeaseList{}} {
+		if err := w.api.List(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+		if n := meta.LenList(o); n != 0 {
+			t.Errorf("%d objects left in %T", n, o)
+		}
+	}
+	end := w.now.Add(time.Hour)
+	w.run(ctx, 1000, always(c), nil, func(s *region.Server) bool { return w.now.After(end) })
+	if s := w.server(ctx); s.Status.Power != region.PowerOff || w.writes != 1 {
+		t.Errorf("power %s, %d image writes: a retired server was touched", s.Status.Power, w.writes)
+	}
+	// Someone who changes his mind gets the same installation back.
+	retire(false)
+	w.run(ctx, 100, always(c), nil, isReady)
+	if w.writes != 1 {
+		t.Errorf("%d image writes", w.writes)
+	}
+}
+
 func TestDuplicates(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t)

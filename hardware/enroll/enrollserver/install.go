@@ -94,7 +94,7 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		return nil, err
 	}
 	// The system that was on this disk ends here, and with it everything that speaks for it.
-	if err := host.Remove(ctx, s.Client, srv); err != nil {
+	if err := host.Remove(ctx, s.Client, srv.Name); err != nil {
 		return nil, err
 	}
 	token, err := s.issue(ctx, kindJoin, srv, map[string]string{keySystemUUID: inv.System.UUID})

@@ -26,54 +26,108 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// join exchanges a join token for a client certificate, once. The token together with the machine's
-// SMBIOS UUID says who asks; a source address or MAC address can't be verified across routers.
+// peer is who asks for a certificate, proven by a token or by the certificate before.
+type peer struct {
+	client.Object // the Server, or the Host of a machine that regiond did not install
+	// heartbeat is when the peer's host last said that it lives.
+	heartbeat func(context.Context) (time.Time, error)
+	// ensure makes what the host needs.
+	ensure func(context.Context) error
+}
+
+// joining is the peer whose join token was presented. The token together with the machine's SMBIOS UUID says
+// who asks; a source address or MAC address can't be verified across routers. A machine that regiond did not
+// install has the token only: the operator carried it there.
+func (s *Server) joining(ctx context.Context, bearer, systemUUID string) (peer, *corev1.Secret, error) {
+	token, err := s.find(ctx, kindJoin, bearer)
+	if err != nil {
+		return peer{}, nil, err
+	}
+	if len(token.Data[keyHostUID]) > 0 {
+		h := &region.Host{}
+		if err := s.issuedTo(ctx, token, keyHostUID, h); err != nil {
+			return peer{}, nil, err
+		}
+		if end, err := time.Parse(time.RFC3339, string(token.Data[keyExpires])); err != nil || !s.Now().Before(end) {
+			return peer{}, nil, refusal(enroll.ReasonTokenUnknown, "the join token of host %s ended at %s; make a new one: regiond host enroll %[1]s",
+				h.Name, token.Data[keyExpires])
+		}
+		return s.enrolled(h), token, nil
+	}
+	srv := &region.Server{}
+	if err := s.issuedTo(ctx, token, keyServerUID, srv); err != nil {
+		return peer{}, nil, err
+	}
+	if bound := string(token.Data[keySystemUUID]); !sameUUID(bound, systemUUID) {
+		return peer{}, nil, refusal(enroll.ReasonWrongServer, "the token was issued for server %s with system UUID %s, it came from a machine with %q",
+			srv.Name, bound, systemUUID)
+	}
+	return s.installed(srv), token, nil
+}
+
+func (s *Server) installed(srv *region.Server) peer {
+	return peer{Object: srv,
+		heartbeat: func(ctx context.Context) (time.Time, error) {
+			facts, err := server.ReadFacts(ctx, s.Client, srv)
+			return facts.Heartbeat, err
+		},
+		ensure: func(ctx context.Context) error { return host.Ensure(ctx, s.Client, srv, s.profile(ctx, srv)) },
+	}
+}
+
+func (s *Server) enrolled(h *region.Host) peer {
+	return peer{Object: h,
+		heartbeat: func(ctx context.Context) (time.Time, error) { return host.Heartbeat(ctx, s.Client, h) },
+		ensure:    func(ctx context.Context) error { return host.EnsureEnrolled(ctx, s.Client, h) },
+	}
+}
+
+// join exchanges a join token for a client certificate, once.
 func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
-	srv, token, err := s.verify(ctx, kindJoin, bearer(r))
+	p, token, err := s.joining(ctx, bearer(r), in.SystemUUID)
 	if err != nil {
 		return nil, err
 	}
-	log := s.Log.With(slog.String("server", srv.Name), slog.String("from", source4(r).String()))
-	if bound := string(token.Data[keySystemUUID]); !sameUUID(bound, in.SystemUUID) {
-		return nil, refusal(enroll.ReasonWrongServer, "the token was issued for server %s with system UUID %s, it came from a machine with %q", srv.Name, bound, in.SystemUUID)
-	}
-	csr, key, err := parseCSR(in.CSR, srv.Name)
+	name := p.GetName()
+	log := s.Log.With(slog.String("host", name), slog.String("from", source4(r).String()))
+	csr, key, err := parseCSR(in.CSR, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.consume(ctx, srv, token, key); err != nil {
+	if err := s.consume(ctx, p, token, key); err != nil {
 		return nil, err
 	}
-	if err := host.Ensure(ctx, s.Client, srv, s.role(ctx, srv)); err != nil {
+	if err := p.ensure(ctx); err != nil {
 		return nil, err
 	}
-	certificate, err := s.sign(ctx, srv, csr, key)
+	certificate, err := s.sign(ctx, p.Object, csr, key)
 	if err != nil {
 		return nil, err
 	}
 	// The installer's job is done for good.
-	if err := s.revoke(ctx, kindTicket, srv.Name); err != nil {
+	if err := s.revoke(ctx, kindTicket, name); err != nil {
 		return nil, err
 	}
 	s.metrics.tokens.WithLabelValues(kindJoin, "used").Inc()
-	log.Info("host joined: certificate issued", slog.String("user", host.User(srv.Name)), slog.String("key", key[:16]))
+	log.Info("host joined: certificate issued", slog.String("user", host.User(name)), slog.String("key", key[:16]))
 	return enroll.JoinResponse{Certificate: certificate}, nil
 }
 
 // consume marks a token used by a key, before anything is signed. A process that is killed after
 // that leaves a token that only the same key can use again, and only until the host has used a
 // certificate: its first heartbeat.
-func (s *Server) consume(ctx context.Context, srv *region.Server, token *corev1.Secret, key string) error {
-	used := refusal(enroll.ReasonTokenUsed, "the join token of server %s was used already; install the server again if its agent lost its certificate", srv.Name)
+func (s *Server) consume(ctx context.Context, p peer, token *corev1.Secret, key string) error {
+	used := refusal(enroll.ReasonTokenUsed,
+		"the join token of %s was used already; install the server again if its agent lost its certificate", p.GetName())
 	if by := string(token.Data[keyUsedBy]); by != "" {
 		if by != key {
 			return used
 		}
-		facts, err := server.ReadFacts(ctx, s.Client, srv)
+		heartbeat, err := p.heartbeat(ctx)
 		if err != nil {
 			return err
 		}
-		if !facts.Heartbeat.IsZero() {
+		if !heartbeat.IsZero() {
 			return used
 		}
 		return nil
@@ -85,7 +139,7 @@ func (s *Server) consume(ctx context.Context, srv *region.Server, token *corev1.
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return refusal(enroll.ReasonUnavailable, "the join token is being used at this moment; try again")
 		}
-		return fmt.Errorf("server %s: mark the join token used: %w", srv.Name, err)
+		return fmt.Errorf("host %s: mark the join token used: %w", p.GetName(), err)
 	}
 	return nil
 }
@@ -100,35 +154,52 @@ func (s *Server) renew(ctx context.Context, r *http.Request, in enroll.JoinReque
 	if !ok || !isLabel(name) || !slices.Contains(cert.Subject.Organization, enroll.Group) {
 		return nil, refusal(enroll.ReasonWrongServer, "the client certificate of %q is not a host's", cert.Subject.CommonName)
 	}
-	srv := &region.Server{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, refusal(enroll.ReasonWrongServer, "there is no server %q", name)
-		}
+	p, err := s.renewing(ctx, name, in.SystemUUID)
+	if err != nil {
 		return nil, err
 	}
-	// A certificate from before this Server object was another server's of the same name. Signers
-	// back-date by minutes against clocks that disagree.
+	// A certificate from before this object was another machine's of the same name. Signers back-date by
+	// minutes against clocks that disagree.
 	const backDated = 10 * time.Minute
-	if !srv.DeletionTimestamp.IsZero() || cert.NotBefore.Add(backDated).Before(srv.CreationTimestamp.Time) {
-		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier server %q", name)
-	}
-	if known := machineUUID(srv); known != "" && !sameUUID(known, in.SystemUUID) {
-		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to server %s with system UUID %s, it came from a machine with %q", name, known, in.SystemUUID)
+	if p.GetDeletionTimestamp() != nil || cert.NotBefore.Add(backDated).Before(p.GetCreationTimestamp().Time) {
+		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier machine %q", name)
 	}
 	csr, key, err := parseCSR(in.CSR, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := host.Ensure(ctx, s.Client, srv, s.role(ctx, srv)); err != nil {
+	if err := p.ensure(ctx); err != nil {
 		return nil, err
 	}
-	certificate, err := s.sign(ctx, srv, csr, key)
+	certificate, err := s.sign(ctx, p.Object, csr, key)
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info("host renewed its certificate", slog.String("server", name), slog.String("from", source4(r).String()), slog.String("key", key[:16]))
+	s.Log.Info("host renewed its certificate", slog.String("host", name), slog.String("from", source4(r).String()), slog.String("key", key[:16]))
 	return enroll.JoinResponse{Certificate: certificate}, nil
+}
+
+// renewing is the peer of that name, which has shown its certificate.
+func (s *Server) renewing(ctx context.Context, name, systemUUID string) (peer, error) {
+	srv := &region.Server{}
+	err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv)
+	if err == nil {
+		if known := machineUUID(srv); known != "" && !sameUUID(known, systemUUID) {
+			return peer{}, refusal(enroll.ReasonWrongServer, "the certificate belongs to server %s with system UUID %s, it came from a machine with %q",
+				name, known, systemUUID)
+		}
+		return s.installed(srv), nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return peer{}, err
+	}
+	h := &region.Host{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, h); client.IgnoreNotFound(err) != nil {
+		return peer{}, err
+	} else if err != nil || !host.Enrolled(h) {
+		return peer{}, refusal(enroll.ReasonWrongServer, "there is no server %q", name)
+	}
+	return s.enrolled(h), nil
 }
 
 // machineUUID is what the machine itself once reported. The BMC's word is not taken here: it may differ.
@@ -139,16 +210,13 @@ func machineUUID(srv *region.Server) string {
 	return srv.Status.Inventory.System.UUID
 }
 
-// role of the server's Host: that of its profile, or the one it has.
-func (s *Server) role(ctx context.Context, srv *region.Server) region.Role {
-	if srv.Status.Inventory != nil {
-		if w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv); err == nil {
-			if p, refused := server.MatchProfile(w, srv.Status.Inventory); refused == nil {
-				return p.Role
-			}
-		}
+// profile that the server was installed by, nil when that can't be told any more.
+func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profile {
+	w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
+	if err != nil {
+		return nil
 	}
-	return ""
+	return server.ProfileOf(w, srv)
 }
 
 // parseCSR checks a request for a host's certificate and returns it with the SHA-256 of its public key.

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/region"
 )
 
 // validity of a host's certificate. The agent renews it when two thirds have passed.
@@ -25,12 +24,12 @@ const signPoll = 200 * time.Millisecond
 
 // sign has Kubernetes sign a host's request (signer kubernetes.io/kube-apiserver-client, by the
 // controller manager). That signer approves nothing by itself; regiond does, having checked who asks.
-func (s *Server) sign(ctx context.Context, srv *region.Server, csrPEM []byte, key string) (string, error) {
+func (s *Server) sign(ctx context.Context, owner client.Object, csrPEM []byte, key string) (string, error) {
 	fail := func(err error) (string, error) {
-		return "", fmt.Errorf("server %s: sign the host's certificate: %w", srv.Name, err)
+		return "", fmt.Errorf("host %s: sign its certificate: %w", owner.GetName(), err)
 	}
 	csr := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "regiond-host-" + srv.Name + "-" + key[:8] + "-"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "regiond-host-" + owner.GetName() + "-" + key[:8] + "-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           csrPEM,
 			SignerName:        certificatesv1.KubeAPIServerClientSignerName,
@@ -38,7 +37,7 @@ func (s *Server) sign(ctx context.Context, srv *region.Server, csrPEM []byte, ke
 			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
-	if err := controllerutil.SetControllerReference(srv, csr, s.Client.Scheme()); err != nil {
+	if err := controllerutil.SetControllerReference(owner, csr, s.Client.Scheme()); err != nil {
 		return fail(err)
 	}
 	if err := s.Client.Create(ctx, csr); err != nil {
@@ -46,7 +45,7 @@ func (s *Server) sign(ctx context.Context, srv *region.Server, csrPEM []byte, ke
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "HostVerified",
-		Message: "regiond verified the host's token or certificate and its system UUID"})
+		Message: "regiond verified the host's token or certificate, and its system UUID if regiond installed it"})
 	if err := s.Client.SubResource("approval").Update(ctx, csr); err != nil {
 		return fail(err)
 	}

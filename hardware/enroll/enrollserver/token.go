@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ const (
 const (
 	keyHash       = "sha256"     // of the token, in hex
 	keyServerUID  = "serverUID"  // whom it was issued for
+	keyHostUID    = "hostUID"    // join: whom it was issued for, if regiond did not install it
+	keyExpires    = "expires"    // join: RFC 3339, if it does by itself
 	keySystemUUID = "systemUUID" // SMBIOS UUID of the machine
 	keyMAC        = "macAddress" // ticket: of the interface that netbooted
 	keyAddress    = "address"    // ticket: leased to that interface
@@ -44,60 +47,88 @@ func secretName(kind, serverName string) string { return kind + "-" + serverName
 
 // issue makes a token for a server. It replaces the one before.
 func (s *Server) issue(ctx context.Context, kind string, to *region.Server, bound map[string]string) (string, error) {
+	data := map[string]string{keyServerUID: string(to.UID), keyIssued: s.Now().UTC().Format(time.RFC3339)}
+	maps.Copy(data, bound)
+	token, err := issue(ctx, s.Client, kind, to, data)
+	if err != nil {
+		return "", fmt.Errorf("server %s: %w", to.Name, err)
+	}
+	return token, nil
+}
+
+// issue makes a token that belongs to an object and goes with it.
+func issue(ctx context.Context, c client.Client, kind string, to client.Object, data map[string]string) (string, error) {
 	var random [32]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return "", fmt.Errorf("server %s: %s token: %w", to.Name, kind, err)
+		return "", fmt.Errorf("%s token: %w", kind, err)
 	}
 	// The name in front says which Secret to look at. It is part of what is hashed.
-	token := to.Name + "." + base64.RawURLEncoding.EncodeToString(random[:])
-	data := map[string][]byte{
-		keyHash:      []byte(hash(token)),
-		keyServerUID: []byte(to.UID),
-		keyIssued:    []byte(s.Now().UTC().Format(time.RFC3339)),
+	token := to.GetName() + "." + base64.RawURLEncoding.EncodeToString(random[:])
+	content := map[string][]byte{keyHash: []byte(hash(token))}
+	for k, v := range data {
+		content[k] = []byte(v)
 	}
-	for k, v := range bound {
-		data[k] = []byte(v)
-	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(kind, to.Name), Namespace: server.Namespace}}
-	_, err := controllerutil.CreateOrUpdate(ctx, s.Client, secret, func() error {
-		secret.Data = data
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(kind, to.GetName()), Namespace: server.Namespace}}
+	_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
+		secret.Data = content
 		secret.OwnerReferences = nil
-		return controllerutil.SetControllerReference(to, secret, s.Client.Scheme())
+		return controllerutil.SetControllerReference(to, secret, c.Scheme())
 	})
 	if err != nil {
-		return "", fmt.Errorf("server %s: store %s token: %w", to.Name, kind, err)
+		return "", fmt.Errorf("store %s token: %w", kind, err)
 	}
 	return token, nil
 }
 
 // verify returns the server and the Secret that a token was issued for.
 func (s *Server) verify(ctx context.Context, kind, token string) (*region.Server, *corev1.Secret, error) {
-	unknown := &enroll.Error{Reason: enroll.ReasonTokenUnknown, Message: "the token was never given, or was replaced by a newer one; netboot the machine again"}
+	secret, err := s.find(ctx, kind, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	srv := &region.Server{}
+	if err := s.issuedTo(ctx, secret, keyServerUID, srv); err != nil {
+		return nil, nil, err
+	}
+	return srv, secret, nil
+}
+
+func unknownToken() error {
+	return refusal(enroll.ReasonTokenUnknown, "the token was never given, or was replaced by a newer one; netboot the machine again")
+}
+
+// find returns the Secret of a token.
+func (s *Server) find(ctx context.Context, kind, token string) (*corev1.Secret, error) {
 	name, _, ok := strings.Cut(token, ".")
 	if !ok || !isLabel(name) {
-		return nil, nil, unknown
+		return nil, unknownToken()
 	}
 	secret := &corev1.Secret{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: server.Namespace, Name: secretName(kind, name)}, secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil, unknown
+			return nil, unknownToken()
 		}
-		return nil, nil, err
+		return nil, err
 	}
 	if subtle.ConstantTimeCompare([]byte(hash(token)), secret.Data[keyHash]) != 1 {
-		return nil, nil, unknown
+		return nil, unknownToken()
 	}
-	srv := &region.Server{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv); err != nil {
+	return secret, nil
+}
+
+// issuedTo reads the object that a token was issued to, whose UID is under the key.
+func (s *Server) issuedTo(ctx context.Context, secret *corev1.Secret, key string, to client.Object) error {
+	_, name, _ := strings.Cut(secret.Name, "-")
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, to); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil, unknown
+			return unknownToken()
 		}
-		return nil, nil, err
+		return err
 	}
-	if string(srv.UID) != string(secret.Data[keyServerUID]) || !srv.DeletionTimestamp.IsZero() {
-		return nil, nil, unknown // of an earlier server of the same name
+	if uid := string(secret.Data[key]); uid == "" || string(to.GetUID()) != uid || to.GetDeletionTimestamp() != nil {
+		return unknownToken() // of an earlier object of the same name
 	}
-	return srv, secret, nil
+	return nil
 }
 
 // Cleanup deletes the tokens of a server that goes.

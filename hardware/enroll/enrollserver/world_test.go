@@ -266,3 +266,7 @@ func csr(t testing.TB, key any, change ...func(*x509.CertificateRequest)) string
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
+
+func hostSubject(name string) func(*x509.CertificateRequest) {
+	return func(r *x509.CertificateRequest) { r.Subject = enroll.Subject(name) }
+}

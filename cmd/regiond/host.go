@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/kube/cluster"
+	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/region"
+)
+
+func newHostCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "host",
+		Short: "Let machines join that regiond did not install",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newHostEnrollCommand(), newHostRemoveCommand())
+	return cmd
+}
+
+func newHostEnrollCommand() *cobra.Command {
+	var where dataDirFlags
+	var profile, file string
+	var again bool
+	cmd := &cobra.Command{
+		Use:   "enroll NAME",
+		Short: "Make a host and the identity with which its machine joins",
+		Long: `Make a Host for a machine that regiond did not install, and write the machine's identity to a file.
+The file holds a join token that is valid for 24 hours and for one machine: carry it to ` + identity.MountPoint + `/` + identity.File + `
+there (mode 0600) and start the agent, regiond-node run. Whoever has the file can join in its place.
+
+Done again before the machine has joined, it makes a new token, and the old one ends.`,
+		Example: `  regiond host enroll node7 --profile compute --identity node7.json
+  regiond host enroll node7 --profile compute --identity node7.json --again   # its disk was lost`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, conf, err := where.api()
+			if err != nil {
+				return err
+			}
+			if file == "" {
+				file = args[0] + ".json"
+			}
+			// Before the effect: a token that can't be kept is of no use.
+			out, err := newSecretFile(file)
+			if err != nil {
+				return err
+			}
+			defer out.discard()
+			id, err := enrollserver.Enroll(cmd.Context(), api, enrollserver.Enrollment{
+				Name: args[0], Profile: profile, Again: again, KubernetesURL: conf.Host, CA: conf.CAData, Now: time.Now})
+			if err != nil {
+				return err
+			}
+			if err := out.keep(id); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "host %s may join; its identity is in %s\n", args[0], file)
+			return err
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().StringVar(&profile, "profile", "", "profile of region.yaml whose configuration the host is to have")
+	cmd.Flags().StringVar(&file, "identity", "", "file to write the identity to (default NAME.json)")
+	cmd.Flags().BoolVar(&again, "again", false, "the host has joined before: make its Host and rights anew")
+	return cmd
+}
+
+func newHostRemoveCommand() *cobra.Command {
+	var where dataDirFlags
+	cmd := &cobra.Command{
+		Use:   "remove NAME",
+		Short: "Remove a host that was enrolled",
+		Long: `Remove a host that was enrolled, with its rights, its configuration and its join token. What runs on the
+machine goes on running. Hosts of servers that regiond installed go with their servers.`,
+		Example: `  regiond host remove node7`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, _, err := where.api()
+			if err != nil {
+				return err
+			}
+			if err := enrollserver.Unenroll(cmd.Context(), api, args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "host %s removed\n", args[0])
+			return err
+		},
+	}
+	where.add(cmd)
+	return cmd
+}
+
+// api is the control plane of the region, with its administrator's rights.
+func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
+	dataDir, err := f.resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	conf, err := clientcmd.BuildConfigFromFlags("", cluster.AdminKubeconfig(dataDir))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w; regiond run or regiond install starts a control plane", err)
+	}
+	conf.QPS = -1 // the API server's own priority and fairness is the limit
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return nil, nil, err
+	}
+	api, err := client.New(conf, client.Options{Scheme: scheme})
+	return api, conf, err
+}
+
+// secretFile is written aside and put in place at once.
+type secretFile struct {
+	*os.File
+	path string
+}
+
+func newSecretFile(path string) (*secretFile, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return nil, err
+	}
+	return &secretFile{f, path}, nil
+}
+
+func (f *secretFile) keep(value any) error {
+	b, err := json.MarshalIndent(value, "", "  ")
+	if err == nil {
+		_, err = f.Write(append(b, '\n'))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), f.path)
+}
+
+// discard removes what was not kept. It does nothing after keep, whose file has another name then.
+func (f *secretFile) discard() {
+	_ = f.Close() // twice after keep
+	_ = os.Remove(f.Name())
+}
