@@ -2,13 +2,11 @@ package bootstrap
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -141,7 +139,7 @@ func (r *run) applyRegion(ctx context.Context) error {
 	if err := r.importer.Sync(ctx); err != nil {
 		r.log.Error("credentials not imported", "error", err)
 	}
-	wish, err := regionObject(r.region)
+	wish, err := r.region.Wish()
 	if err != nil {
 		return err
 	}
@@ -155,19 +153,6 @@ func (r *run) applyRegion(ctx context.Context) error {
 	stored.SetGroupVersionKind(region.GroupVersion.WithKind("Region"))
 	r.region = stored
 	return nil
-}
-
-// regionObject is the region as the operator wrote it, without status and what the API adds.
-func regionObject(r *region.Region) (*unstructured.Unstructured, error) {
-	b, err := region.ViewJSON(r)
-	if err != nil {
-		return nil, err
-	}
-	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal(b, &u.Object); err != nil {
-		return nil, fmt.Errorf("region as an object: %w", err)
-	}
-	return u, nil
 }
 
 // runControllers runs the controllers and the import of credentials until ctx ends or one of them does.

@@ -87,7 +87,7 @@ func TestRegionObjectIsAWishOnly(t *testing.T) {
 	r.UID = "set-by-the-api"
 	r.Spec.Networks.Provisioning.CIDR = "10.20.0.0/24"
 	region.Default(r)
-	o, err := regionObject(r)
+	o, err := r.Wish()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/region"
+)
+
+// errChanges makes the exit status 2 without a message: the plan was the message.
+var errChanges = errors.New("the region differs from its declaration")
+
+func newPlanCommand() *cobra.Command {
+	var file, output string
+	var exitCode bool
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Show what a region file would change in the running region, and what follows from it",
+		Long: `Show what a region file would change in the running region: the declaration, Kubernetes objects and
+files of compute nodes together, and what follows from it: which pods and which services of nodes
+restart. Nothing is changed. What differs is asked of the control plane by a dry run, so that a plan
+without changes is one whose apply writes nothing. Secrets are not shown.
+
++ is created, ~ is changed, ± is replaced, - is deleted, → is what follows, ! is a warning.`,
+		Example: `  sudo regiond plan -f region.yaml
+
+  # In CI: is the region as declared?
+  sudo regiond plan -f region.yaml --exit-code >/dev/null   # 0 yes, 2 no, 1 failed
+
+  # Which pods' templates change?
+  sudo regiond plan -f region.yaml -o json | jq -r '.clusters[].changes[] | select(.consequence) | .object.name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkFormat(output, "text", "json"); err != nil {
+				return err
+			}
+			_, _, p, err := planRegion(cmd, file)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				err = writeAs(cmd.OutOrStdout(), output, p)
+			} else {
+				err = p.WriteText(cmd.OutOrStdout())
+			}
+			if err == nil && exitCode && !p.Empty() {
+				err = errChanges
+			}
+			return err
+		},
+	}
+	addRegionFileFlag(cmd, &file)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 2 if there are changes")
+	return cmd
+}
+
+// planRegion reads a region file with the patches beside it and compares it with the running region.
+func planRegion(cmd *cobra.Command, file string) (client.Client, *region.Region, *rollout.Plan, error) {
+	r, _, err := loadRegion(cmd, file)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	where := dataDirFlags{dataDir: r.Spec.ControlPlane.DataDir}
+	api, _, err := where.api()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := reachable(cmd.Context(), api, r.Name); err != nil {
+		return nil, nil, nil, err
+	}
+	p, err := rollout.PlanRegion(cmd.Context(), api, r, clusters)
+	return api, r, p, err
+}
+
+// reachable tells a control plane that does not answer, or that is another region's, from one with something to plan.
+func reachable(ctx context.Context, api client.Client, name string) error {
+	var list region.RegionList
+	if err := api.List(ctx, &list); err != nil {
+		return fmt.Errorf("the control plane does not answer: %w; see: regiond status", err)
+	}
+	for _, r := range list.Items {
+		if r.Name != name {
+			return fmt.Errorf("this is the control plane of region %q, and the file is of region %q", r.Name, name)
+		}
+	}
+	return nil
+}

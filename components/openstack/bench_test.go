@@ -1,0 +1,26 @@
+package openstack_test
+
+import (
+	"fmt"
+	"testing"
+
+	"regiond.dev/regiond/components/openstack"
+)
+
+func BenchmarkProgram(b *testing.B) {
+	for _, hosts := range []int{2, 1000} {
+		b.Run(fmt.Sprintf("%d hosts", hosts), func(b *testing.B) {
+			in := programInput("epoxy")
+			in.Hosts = nil
+			for i := range hosts {
+				in.Hosts = append(in.Hosts, openstack.Host{Name: fmt.Sprintf("node%d", i), Address: fmt.Sprintf("10.99.%d.%d", i/200, i%200+1)})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := openstack.Desired(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,235 @@
+// Package openstack says what an OpenStack cluster is to be: from its declaration, its secrets, the images there are and its
+// hosts it makes the Kubernetes objects of the control plane and the configuration of each compute node. It is pure: what is to
+// be done about it is package rollout's.
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/kustomize"
+	"regiond.dev/regiond/components/templates"
+	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/region"
+)
+
+// Labels and annotations of a cluster's objects.
+const (
+	LabelCluster   = "regiond.dev/openstack-cluster"
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	LabelPartOf    = "app.kubernetes.io/part-of"
+	LabelName      = "app.kubernetes.io/name"
+	ManagedBy      = "regiond"
+	// LabelConfig is on a Secret with the configuration of a role and has its name.
+	LabelConfig = "regiond.dev/config"
+	// AnnotationGate is the gate that an object is part of. Objects without it come before all gates.
+	AnnotationGate = "regiond.dev/gate"
+)
+
+// Where the secrets of a cluster are, in its namespace: the tree as JSON.
+const (
+	SecretName = "openstack-secrets"
+	SecretKey  = "secrets.json"
+)
+
+// Namespace of a cluster.
+func Namespace(cluster string) string { return "openstack-" + cluster }
+
+// Input is all that a cluster's state depends on.
+type Input struct {
+	Cluster    *region.OpenStackCluster
+	RegionName string
+	// DataDir of the control plane.
+	DataDir string
+	// Secrets of the cluster, in the tree of values. Nil: not generated yet; then "<secret:PATH>" stands for them.
+	Secrets map[string]any
+	Images  oci.Set
+	Hosts   []Host
+}
+
+// Host is a compute node of the cluster.
+type Host struct {
+	Name string
+	// UID of the Host object.
+	UID types.UID
+	// Address in the provisioning network. Empty: not known yet, and it can't be configured.
+	Address string
+	// Registration is the UUID of its nova-compute service, empty before it has registered.
+	Registration string
+}
+
+// State is what a cluster is to be.
+type State struct {
+	// Objects in the order in which they are applied: gate by gate.
+	Objects []*unstructured.Unstructured
+	// Nodes by the name of their host.
+	Nodes map[string]configuration.Configuration
+	// Configs are the files of pods by role.
+	Configs map[string][]configgen.File
+	// Values that the configuration of pods was made of. They hold secrets.
+	Values   *configgen.Values
+	Warnings []string
+	// Images that pods run.
+	Images  oci.Set
+	secrets map[string]any
+}
+
+// Gate returns the objects of a gate; "" stands for those before all gates.
+func (s *State) Gate(name string) []*unstructured.Unstructured {
+	var all []*unstructured.Unstructured
+	for _, o := range s.Objects {
+		if o.GetAnnotations()[AnnotationGate] == name {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// Composer has the templates and the base of the manifests. It may be used concurrently.
+type Composer struct {
+	source *configgen.Source
+	base   fs.FS
+}
+
+// New reads templates, as configgen.Load does, and takes a base as kustomize.Build does.
+func New(templates, base fs.FS) (*Composer, error) {
+	source, err := configgen.Load(templates)
+	if err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	return &Composer{source: source, base: base}, nil
+}
+
+// Default is the composer of the templates and manifests in this program.
+var Default = sync.OnceValues(func() (*Composer, error) {
+	base, err := kustomize.Base()
+	if err != nil {
+		return nil, err
+	}
+	return New(templates.FS, base)
+})
+
+// Source of the configuration.
+func (c *Composer) Source() *configgen.Source { return c.source }
+
+// Desired is Composer.Desired of this program's templates and manifests.
+func Desired(in Input) (*State, error) {
+	c, err := Default()
+	if err != nil {
+		return nil, err
+	}
+	return c.Desired(in)
+}
+
+// Desired renders a cluster. Same input, same bytes. It takes some tenths of a second: call it when the input changed.
+func (c *Composer) Desired(in Input) (*State, error) {
+	if in.Cluster == nil || in.Cluster.Name == "" {
+		return nil, errors.New("OpenStack cluster: no cluster given")
+	}
+	s, err := c.desired(in)
+	if err != nil {
+		return nil, fmt.Errorf("OpenStack cluster %s: %w", in.Cluster.Name, err)
+	}
+	return s, nil
+}
+
+func (c *Composer) desired(in Input) (*State, error) {
+	if len(in.Images.Images) == 0 {
+		return nil, fmt.Errorf("there are no images of release %s; build them with: regiond image build --components --openstack %s",
+			in.Cluster.Spec.Release, in.Cluster.Spec.Release)
+	}
+	values, warnings, err := c.source.Values(configgen.Cluster{
+		Declaration: &in.Cluster.Spec.OpenStackDeclaration, Region: in.RegionName, Secrets: in.Secrets,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &State{Values: values, Warnings: warnings, Images: in.Images, secrets: in.Secrets}
+	secrets, configs, err := c.configs(in, s)
+	if err != nil {
+		return nil, err
+	}
+	built, err := kustomize.Build(c.base, overlay(in, configs))
+	if err != nil {
+		return nil, err
+	}
+	s.Objects = slices.Concat([]*unstructured.Unstructured{namespace(in.Cluster.Name)}, secrets, built)
+	if err := order(s.Objects); err != nil {
+		return nil, err
+	}
+	if err := c.nodes(in, s); err != nil {
+		return nil, err
+	}
+	slices.Sort(s.Warnings)
+	s.Warnings = slices.Compact(s.Warnings)
+	return s, nil
+}
+
+func overlay(in Input, configs map[string]kustomize.Config) kustomize.Overlay {
+	images := map[string]string{}
+	for name, i := range in.Images.Images {
+		images[name] = i.Reference()
+	}
+	return kustomize.Overlay{
+		Namespace: Namespace(in.Cluster.Name), Labels: labels(in.Cluster.Name), Images: images, Configs: configs,
+		DataDir: DataDir(in.DataDir, in.Cluster.Name), Patches: in.Cluster.Spec.Patches,
+	}
+}
+
+// DataDir is the folder of a cluster's data on the seed host.
+func DataDir(dataDir, cluster string) string { return dataDir + "/openstack/" + cluster }
+
+func labels(cluster string) map[string]string {
+	return map[string]string{LabelCluster: cluster, LabelManagedBy: ManagedBy, LabelPartOf: "openstack"}
+}
+
+func namespace(cluster string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("Namespace")
+	u.SetName(Namespace(cluster))
+	l := labels(cluster)
+	// Pods with data on the seed host's disk mount its folders, which the stricter levels forbid.
+	l["pod-security.kubernetes.io/enforce"] = "privileged"
+	u.SetLabels(l)
+	return u
+}
+
+// nodes renders each host's configuration. A host without an address is left out: it keeps what it has.
+func (c *Composer) nodes(in Input, s *State) error {
+	s.Nodes = map[string]configuration.Configuration{}
+	shared := map[string]string{} // most files are the same on all nodes: a thousand of them are kept once
+	var errs []error
+	for _, h := range in.Hosts {
+		if h.Address == "" {
+			continue
+		}
+		conf, warnings, err := c.source.Node(s.Values, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("node %s: %w", h.Name, err))
+			continue
+		}
+		for i, f := range conf.Files {
+			if _, known := shared[f.Content]; !known {
+				shared[f.Content] = f.Content
+			}
+			conf.Files[i].Content = shared[f.Content]
+		}
+		s.Nodes[h.Name] = conf
+		s.Warnings = append(s.Warnings, warnings...)
+	}
+	for _, n := range in.Cluster.Spec.Nodes {
+		if !slices.ContainsFunc(in.Hosts, func(h Host) bool { return h.Name == n.Name }) {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("values of node %s are not used: the cluster has no such host", n.Name))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,236 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Action is what is to be done with an object.
+type Action string
+
+// Actions.
+const (
+	ActionNone    Action = "none"
+	ActionCreate  Action = "create"
+	ActionUpdate  Action = "update"
+	ActionReplace Action = "replace" // what differs can't be changed in place
+	ActionDelete  Action = "delete"
+)
+
+// Change of an object.
+type Change struct {
+	Action Action  `json:"action"`
+	Object Ref     `json:"object"`
+	Fields []Field `json:"fields,omitempty"`
+	// Consequence is what follows for those who use it.
+	Consequence string `json:"consequence,omitempty"`
+
+	live, result *unstructured.Unstructured
+}
+
+// Field that differs. Without an old value it is new, without a new one it goes.
+type Field struct {
+	Path string `json:"path"`
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
+}
+
+// Compare says what applying an object would change, by a dry run.
+func Compare(ctx context.Context, c client.Client, o *unstructured.Unstructured) (Change, error) {
+	change := Change{Action: ActionNone, Object: refOf(o)}
+	live, err := get(ctx, c, o)
+	if err != nil {
+		return change, fmt.Errorf("%s: %w", change.Object, err)
+	}
+	if live != nil && done(live) {
+		return change, nil
+	}
+	change.live = live
+	change.result, err = serverSide(ctx, c, o, client.DryRunAll)
+	switch {
+	case live == nil && apierrors.IsNotFound(err): // neither is its namespace, which is applied before
+		change.result = o
+		change.Action = ActionCreate
+	case live != nil && unchangeable(err):
+		if err := creatable(ctx, c, o); err != nil {
+			return change, fmt.Errorf("%s: %w", change.Object, err)
+		}
+		change.result = o
+		change.Action = ActionReplace
+	case err != nil:
+		return change, fmt.Errorf("%s: %w", change.Object, err)
+	case live == nil:
+		change.Action = ActionCreate
+	default:
+		if change.Fields = Diff(live, change.result); len(change.Fields) > 0 {
+			change.Action = ActionUpdate
+		}
+	}
+	change.Consequence = consequence(change)
+	return change, nil
+}
+
+// unchangeable tells whether the API server refuses because fields may not be changed. It has no reason of its own for that,
+// only words: "field is immutable", and for a StatefulSet "updates to statefulset spec for fields other than … are forbidden".
+func unchangeable(err error) bool {
+	if !apierrors.IsInvalid(err) {
+		return false
+	}
+	return strings.Contains(err.Error(), "immutable") || strings.Contains(err.Error(), "updates to statefulset spec")
+}
+
+// bookkeeping of the API server is no difference.
+var bookkeeping = []string{"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
+
+// Diff lists the fields in which an object differs from what the API server would make of it. Secrets are not shown.
+func Diff(live, result *unstructured.Unstructured) []Field {
+	d := &differ{secret: live.GetKind() == "Secret"}
+	for _, k := range keys(live.Object, result.Object) {
+		a, b := live.Object[k], result.Object[k]
+		if k == "metadata" {
+			a, b = withoutBookkeeping(a), withoutBookkeeping(b)
+		}
+		if k != "status" {
+			d.compare(k, a, b)
+		}
+	}
+	return d.fields
+}
+
+func withoutBookkeeping(metadata any) any {
+	m, _ := metadata.(map[string]any)
+	m = maps.Clone(m)
+	for _, k := range bookkeeping {
+		delete(m, k)
+	}
+	return m
+}
+
+type differ struct {
+	secret bool
+	fields []Field
+}
+
+func (d *differ) compare(path string, a, b any) {
+	if text(a) == text(b) {
+		return
+	}
+	x, isMap := a.(map[string]any)
+	y, otherIsMap := b.(map[string]any)
+	if isMap && otherIsMap {
+		for _, k := range keys(x, y) {
+			d.compare(join(path, k), x[k], y[k])
+		}
+		return
+	}
+	l, isList := a.([]any)
+	m, otherIsList := b.([]any)
+	if isList && otherIsList {
+		d.lists(path, l, m)
+		return
+	}
+	old, now := shown(a), shown(b)
+	if d.secret && (strings.HasPrefix(path, "data") || strings.HasPrefix(path, "stringData")) {
+		old, now = hidden(a), hidden(b)
+	}
+	d.fields = append(d.fields, Field{Path: path, Old: old, New: now})
+}
+
+// lists are compared by the names of their elements if they have names, as those of containers and volumes, else by index.
+func (d *differ) lists(path string, a, b []any) {
+	x, named := byName(a)
+	y, otherNamed := byName(b)
+	if named && otherNamed {
+		before := len(d.fields)
+		for _, k := range keys(x, y) {
+			d.compare(path+"["+k+"]", x[k], y[k])
+		}
+		if len(d.fields) == before { // only their order differs
+			d.fields = append(d.fields, Field{Path: path, Old: shown(a), New: shown(b)})
+		}
+		return
+	}
+	for i := range max(len(a), len(b)) {
+		var v, w any
+		if i < len(a) {
+			v = a[i]
+		}
+		if i < len(b) {
+			w = b[i]
+		}
+		d.compare(path+"["+strconv.Itoa(i)+"]", v, w)
+	}
+}
+
+func byName(list []any) (map[string]any, bool) {
+	m := map[string]any{}
+	for _, e := range list {
+		o, _ := e.(map[string]any)
+		name, ok := o["name"].(string)
+		if _, twice := m[name]; !ok || twice {
+			return nil, false
+		}
+		m[name] = e
+	}
+	return m, true
+}
+
+// keys of both, sorted.
+func keys(a, b map[string]any) []string {
+	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func join(path, key string) string {
+	if strings.ContainsAny(key, "./") {
+		return path + `["` + key + `"]`
+	}
+	return path + "." + key
+}
+
+// text of a value; maps have their keys sorted.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v) // what came as JSON goes as JSON
+	}
+	return string(b)
+}
+
+// maxShown bounds values in a plan, in characters.
+const maxShown = 160
+
+func shown(v any) string {
+	var s string
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		if s = v; s == "" || strings.ContainsAny(s, "\n\t") {
+			s = strconv.Quote(s)
+		}
+	default:
+		s = text(v)
+	}
+	if r := []rune(s); len(r) > maxShown {
+		return string(r[:maxShown]) + "…"
+	}
+	return s
+}
+
+func hidden(v any) string {
+	if v == nil {
+		return ""
+	}
+	return "<secret>"
+}

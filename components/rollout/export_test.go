@@ -1,0 +1,16 @@
+package rollout
+
+import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+// NewChange is a change with what it was found by, for tests of what follows from it.
+func NewChange(action Action, live, result *unstructured.Unstructured) Change {
+	c := Change{Action: action, Object: refOf(result), live: live, result: result}
+	if action == ActionUpdate {
+		c.Fields = Diff(live, result)
+	}
+	c.Consequence = consequence(c)
+	return c
+}
+
+// PodWaits is podWaits.
+var PodWaits = podWaits

@@ -1,0 +1,229 @@
+package rollout
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/region"
+)
+
+// labelConfiguration marks Secrets with the configuration of a host.
+const labelConfiguration = "regiond.dev/configuration"
+
+// Annotations of such a Secret, for those who do not read the configuration itself.
+const (
+	// AnnotationDigest is the digest of the configuration.
+	AnnotationDigest = "regiond.dev/configuration-digest"
+	// AnnotationRelease is the release of OpenStack that it is for.
+	AnnotationRelease = "regiond.dev/release"
+	// AnnotationRegistration is the node's registration that it was rendered with.
+	AnnotationRegistration = "regiond.dev/registration"
+)
+
+// ApplyNodes writes the configuration of a cluster's hosts, where it differs, and removes that of hosts which are no longer among
+// them; the agent then keeps what it has. It returns the names of both. A host without a configuration in nodes keeps what it has.
+func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, nodes map[string]configuration.Configuration,
+	hosts []openstack.Host) ([]string, error) {
+	var changed []string
+	for _, h := range hosts {
+		conf, ok := nodes[h.Name]
+		if !ok {
+			continue
+		}
+		wrote, err := applyNode(ctx, c, cluster, conf, h)
+		if err != nil {
+			return changed, fmt.Errorf("configuration of host %s: %w", h.Name, err)
+		}
+		if wrote {
+			changed = append(changed, h.Name)
+		}
+	}
+	gone, err := formerNodes(ctx, c, cluster.Name, hosts)
+	if err != nil {
+		return changed, err
+	}
+	for _, s := range gone {
+		if err := c.Delete(ctx, &s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
+			return changed, fmt.Errorf("configuration of host %s: %w", s.Name, err)
+		}
+		changed = append(changed, s.Name)
+	}
+	return changed, nil
+}
+
+func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, conf configuration.Configuration,
+	h openstack.Host) (wrote bool, err error) {
+	content, digest, err := conf.Encode()
+	if err != nil {
+		return false, err
+	}
+	live := &corev1.Secret{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: h.Name}, live)
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	owner := host.Owner(&region.Host{ObjectMeta: metav1.ObjectMeta{Name: h.Name, UID: h.UID}})
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+		"data": map[string]any{configuration.SecretKey: base64.StdEncoding.EncodeToString(content)}}}
+	u.SetNamespace(host.Namespace)
+	u.SetName(h.Name)
+	u.SetLabels(map[string]string{openstack.LabelCluster: cluster.Name, openstack.LabelManagedBy: openstack.ManagedBy, labelConfiguration: "true"})
+	u.SetAnnotations(map[string]string{
+		AnnotationDigest: digest, AnnotationRelease: string(cluster.Spec.Release), AnnotationRegistration: h.Registration,
+	})
+	u.SetOwnerReferences([]metav1.OwnerReference{owner})
+	owned := slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
+	if err == nil && bytes.Equal(live.Data[configuration.SecretKey], content) && owned &&
+		contains(live.Labels, u.GetLabels()) && contains(live.Annotations, u.GetAnnotations()) {
+		return false, nil
+	}
+	_, err = serverSide(ctx, c, u)
+	return err == nil, err
+}
+
+func contains(m, part map[string]string) bool {
+	for k, v := range part {
+		if m[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// formerNodes are configurations of a cluster whose host is no longer in it.
+func formerNodes(ctx context.Context, c client.Client, cluster string, hosts []openstack.Host) ([]corev1.Secret, error) {
+	var list corev1.SecretList
+	err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: cluster, labelConfiguration: "true"})
+	if err != nil {
+		return nil, fmt.Errorf("configurations of hosts: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(s corev1.Secret) bool {
+		return slices.ContainsFunc(hosts, func(h openstack.Host) bool { return h.Name == s.Name })
+	}), nil
+}
+
+// NodeChange is what changes on a host.
+type NodeChange struct {
+	Host     string          `json:"host"`
+	Action   Action          `json:"action"`
+	Files    []FileChange    `json:"files,omitempty"`
+	Services []ServiceChange `json:"services,omitempty"`
+}
+
+// ServiceChange is what happens to a service: start, restart, reload or stop.
+type ServiceChange struct {
+	Name   string `json:"name"`
+	Action string `json:"action"`
+}
+
+// DiffNode says what a host has to do to come from one configuration to another. Texts go through redact.
+func DiffNode(name string, before, after configuration.Configuration, redact func(string) string) NodeChange {
+	n := NodeChange{Host: name, Action: ActionNone}
+	was, is := map[string]configuration.File{}, map[string]configuration.File{}
+	for _, f := range before.Files {
+		was[f.Path] = f
+	}
+	for _, f := range after.Files {
+		is[f.Path] = f
+	}
+	paths := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	slices.Sort(paths)
+	for _, p := range slices.Compact(paths) {
+		a, had := was[p]
+		b, has := is[p]
+		if a == b {
+			continue
+		}
+		f := diffFile(p, had, has, a.Content, b.Content, redact)
+		if f.Attributes == "" && had && has && attributes(a) != attributes(b) {
+			f.Attributes = attributes(a) + " → " + attributes(b)
+		}
+		n.Files = append(n.Files, f)
+	}
+	n.Services = diffServices(before, after)
+	if len(n.Files) > 0 || len(n.Services) > 0 {
+		n.Action = ActionUpdate
+		if len(before.Files) == 0 {
+			n.Action = ActionCreate
+		}
+	}
+	return n
+}
+
+func attributes(f configuration.File) string { return f.Mode + " " + f.Owner + ":" + f.Group }
+
+// diffServices follows the agent: it restarts what reads a file that changed, and no other service.
+func diffServices(before, after configuration.Configuration) []ServiceChange {
+	var all []ServiceChange
+	for _, s := range after.Services {
+		i := slices.IndexFunc(before.Services, func(o configuration.Service) bool { return o.Name == s.Name })
+		switch {
+		case i < 0:
+			all = append(all, ServiceChange{s.Name, "start"})
+		case before.Digest(before.Services[i]) == after.Digest(s):
+		case s.Reload:
+			all = append(all, ServiceChange{s.Name, "reload"})
+		default:
+			all = append(all, ServiceChange{s.Name, "restart"})
+		}
+	}
+	for _, s := range before.Services {
+		if !slices.ContainsFunc(after.Services, func(o configuration.Service) bool { return o.Name == s.Name }) {
+			all = append(all, ServiceChange{s.Name, "stop"})
+		}
+	}
+	return all
+}
+
+// planNodes compares the configurations of a cluster's hosts with those that are there.
+func planNodes(ctx context.Context, c client.Client, cluster string, s *openstack.State, hosts []openstack.Host) ([]NodeChange, error) {
+	var all []NodeChange
+	for _, h := range hosts {
+		after, ok := s.Nodes[h.Name]
+		if !ok {
+			continue
+		}
+		before, err := liveConfiguration(ctx, c, h.Name)
+		if err != nil {
+			return nil, fmt.Errorf("configuration of host %s: %w", h.Name, err)
+		}
+		if n := DiffNode(h.Name, before, after, s.Redact); n.Action != ActionNone {
+			all = append(all, n)
+		}
+	}
+	gone, err := formerNodes(ctx, c, cluster, hosts)
+	for _, g := range gone {
+		all = append(all, NodeChange{Host: g.Name, Action: ActionDelete})
+	}
+	return all, err
+}
+
+// liveConfiguration is empty if the host has none, or one that can't be read and will be replaced.
+func liveConfiguration(ctx context.Context, c client.Client, name string) (configuration.Configuration, error) {
+	s := &corev1.Secret{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, s)
+	if apierrors.IsNotFound(err) {
+		return configuration.Configuration{}, nil
+	}
+	if err != nil {
+		return configuration.Configuration{}, err
+	}
+	conf, _, err := configuration.Decode(s.Data[configuration.SecretKey])
+	if err != nil {
+		return configuration.Configuration{}, nil
+	}
+	return conf, nil
+}

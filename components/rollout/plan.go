@@ -1,0 +1,155 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/kustomize"
+	"regiond.dev/regiond/components/openstack"
+)
+
+// ClusterPlan is what would change in an OpenStack cluster.
+type ClusterPlan struct {
+	Cluster string `json:"cluster"`
+	Release string `json:"release"`
+	// Changes of Kubernetes objects in the order in which they are made.
+	Changes []Change `json:"changes,omitempty"`
+	// Configs of pods that change.
+	Configs []ConfigChange `json:"configs,omitempty"`
+	// Nodes whose configuration changes.
+	Nodes    []NodeChange `json:"nodes,omitempty"`
+	Warnings []string     `json:"warnings,omitempty"`
+}
+
+// ConfigChange is what changes in the configuration of a role of pods.
+type ConfigChange struct {
+	Role  string       `json:"role"`
+	Files []FileChange `json:"files"`
+}
+
+// Empty is true if nothing would change.
+func (p *ClusterPlan) Empty() bool { return len(p.Changes) == 0 && len(p.Nodes) == 0 }
+
+// NewPlan compares a wished state with what is there. It changes nothing.
+func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*ClusterPlan, error) {
+	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting)}
+	if f.Secrets == nil {
+		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
+	}
+	for _, o := range s.Objects {
+		change, err := Compare(ctx, c, o)
+		if err != nil {
+			return nil, fmt.Errorf("OpenStack cluster %s: %w", p.Cluster, err)
+		}
+		if change.Action == ActionNone {
+			continue
+		}
+		for i, f := range change.Fields {
+			change.Fields[i].Old, change.Fields[i].New = s.Redact(f.Old), s.Redact(f.New)
+		}
+		p.Changes = append(p.Changes, change)
+	}
+	gone, err := unwished(ctx, c, p.Cluster, s.Objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range gone {
+		change := Change{Action: ActionDelete, Object: refOf(&o)}
+		change.Consequence = consequence(change)
+		p.Changes = append(p.Changes, change)
+	}
+	if p.Configs, err = planConfigs(ctx, c, p, s); err != nil {
+		return nil, err
+	}
+	p.Nodes, err = planNodes(ctx, c, p.Cluster, s, f.Hosts)
+	return p, err
+}
+
+// planConfigs shows what differs between the configuration that workloads have now and the one that they get.
+func planConfigs(ctx context.Context, c client.Client, p *ClusterPlan, s *openstack.State) ([]ConfigChange, error) {
+	var all []ConfigChange
+	for role, now := range rolesThatChange(p.Changes, s) {
+		old := &unstructured.Unstructured{}
+		old.SetAPIVersion("v1")
+		old.SetKind("Secret")
+		err := c.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(p.Cluster), Name: now}, old)
+		if apierrors.IsNotFound(err) {
+			continue // pods that wait for it in vain get a new one
+		}
+		if err != nil {
+			return nil, fmt.Errorf("Secret %s: %w", now, err)
+		}
+		before, err := secretData(old)
+		if err != nil {
+			return nil, err
+		}
+		if files := diffConfig(before, s.Configs[role], s.Redact); len(files) > 0 {
+			all = append(all, ConfigChange{Role: role, Files: files})
+		}
+	}
+	slices.SortFunc(all, func(a, b ConfigChange) int { return strings.Compare(a.Role, b.Role) })
+	return all, nil
+}
+
+// rolesThatChange maps roles to the Secret that a workload has now, where it gets another one.
+func rolesThatChange(changes []Change, s *openstack.State) map[string]string {
+	roles := map[string]string{}
+	for _, change := range changes {
+		if !podsRestart(change) {
+			continue
+		}
+		next := map[string]bool{}
+		for _, r := range references(change.result.Object) {
+			next[r.Name] = true
+		}
+		for _, r := range references(change.live.Object) {
+			for role := range s.Configs {
+				if _, ours := strings.CutPrefix(r.Name, openstack.ConfigSecret(role)+"-"); r.Kind == "Secret" && ours && !next[r.Name] {
+					roles[role] = r.Name
+				}
+			}
+		}
+	}
+	return roles
+}
+
+func secretData(u *unstructured.Unstructured) (map[string]string, error) {
+	encoded, _, err := unstructured.NestedStringMap(u.Object, "data")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", refOf(u), err)
+	}
+	data := map[string]string{}
+	for k, v := range encoded {
+		if data[k], err = decode(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", refOf(u), err)
+		}
+	}
+	return data, nil
+}
+
+func diffConfig(before map[string]string, after []configgen.File, redact func(string) string) []FileChange {
+	var all []FileChange
+	known := map[string]bool{}
+	for _, f := range after {
+		key := kustomize.Key(f.Path)
+		known[key] = true
+		old, had := before[key]
+		if !had || old != f.Content {
+			all = append(all, diffFile(f.Path, had, true, old, f.Content, redact))
+		}
+	}
+	for key := range before {
+		if !known[key] {
+			all = append(all, FileChange{Path: key, Action: ActionDelete})
+		}
+	}
+	slices.SortFunc(all, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}

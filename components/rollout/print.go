@@ -1,0 +1,205 @@
+package rollout
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// signs of actions, as people know them from other tools.
+var signs = map[Action]string{ActionCreate: "+", ActionUpdate: "~", ActionReplace: "±", ActionDelete: "-"}
+
+// WriteText writes a plan for people: what changes, why it matters, and a summary as the last line.
+func (p *Plan) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	if len(p.Declarations) > 0 {
+		fmt.Fprintf(&b, "Region %s\n\n", p.Region)
+		writeChanges(&b, p.Declarations)
+	}
+	for _, c := range p.Clusters {
+		c.write(&b)
+	}
+	fmt.Fprintln(&b, p.Summary())
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Writing to a bytes.Buffer does not fail (bytes.Buffer.Write).
+func (p *ClusterPlan) write(b *bytes.Buffer) {
+	if p.Empty() && len(p.Warnings) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "OpenStack cluster %s (%s)\n\n", p.Cluster, p.Release)
+	writeChanges(b, p.Changes)
+	for _, c := range p.Configs {
+		fmt.Fprintf(b, "  Configuration of %s\n\n", c.Role)
+		writeFiles(b, c.Files)
+	}
+	for _, alike := range groupNodes(p.Nodes) {
+		writeNodes(b, alike)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintf(b, "  ! %s\n", w)
+	}
+	if len(p.Warnings) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+// groupNodes puts nodes with the same change together, for a region has many that are alike.
+func groupNodes(nodes []NodeChange) [][]NodeChange {
+	var groups [][]NodeChange
+	places := map[string]int{}
+	for _, n := range nodes {
+		alike := n
+		alike.Host = ""
+		key := text(alike)
+		i, known := places[key]
+		if !known {
+			i = len(groups)
+			places[key] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], n)
+	}
+	return groups
+}
+
+// maxNamed bounds the nodes of a group that are named.
+const maxNamed = 8
+
+func writeNodes(b *bytes.Buffer, alike []NodeChange) {
+	var names []string
+	for _, n := range alike[:min(len(alike), maxNamed)] {
+		names = append(names, n.Host)
+	}
+	others := ""
+	if n := len(alike) - maxNamed; n > 0 {
+		others = fmt.Sprintf(" and %d more", n)
+	}
+	n := alike[0]
+	fmt.Fprintf(b, "  %s %s %s%s\n\n", signs[n.Action], plural(len(alike), "Node"), strings.Join(names, ", "), others)
+	if n.Action == ActionDelete {
+		fmt.Fprintf(b, "      → no longer configured; what is there stays as it is\n\n")
+	}
+	writeFiles(b, n.Files)
+	for _, s := range n.Services {
+		fmt.Fprintf(b, "      → %s of %s\n", s.Action, s.Name)
+	}
+	if len(n.Services) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
+
+// count of things in words.
+func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
+
+func writeChanges(b *bytes.Buffer, changes []Change) {
+	for _, c := range changes {
+		fmt.Fprintf(b, "  %s %s\n", signs[c.Action], c.Object)
+		for _, f := range c.Fields {
+			switch {
+			case f.Old == "":
+				fmt.Fprintf(b, "      + %s: %s\n", f.Path, f.New)
+			case f.New == "":
+				fmt.Fprintf(b, "      - %s: %s\n", f.Path, f.Old)
+			default:
+				fmt.Fprintf(b, "      %s: %s → %s\n", f.Path, f.Old, f.New)
+			}
+		}
+		if c.Consequence != "" {
+			fmt.Fprintf(b, "      → %s\n", c.Consequence)
+		}
+	}
+	if len(changes) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+func writeFiles(b *bytes.Buffer, files []FileChange) {
+	for _, f := range files {
+		fmt.Fprintf(b, "    %s %s", signs[f.Action], f.Path)
+		if f.Attributes != "" {
+			fmt.Fprintf(b, " (%s)", f.Attributes)
+		}
+		if f.SecretsOnly {
+			fmt.Fprint(b, " (secrets only)")
+		}
+		fmt.Fprintln(b)
+		for line := range strings.Lines(f.Diff) {
+			fmt.Fprintf(b, "        %s\n", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if len(files) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+// Summary of a plan in one line.
+func (p *Plan) Summary() string {
+	if p.Empty() {
+		return "No changes: the region is as declared."
+	}
+	counts := map[Action]int{}
+	nodes, restarts := 0, []string{}
+	tally := func(changes []Change) {
+		for _, c := range changes {
+			counts[c.Action]++
+			if podsRestart(c) {
+				restarts = append(restarts, c.Object.Name)
+			}
+		}
+	}
+	tally(p.Declarations)
+	services := map[string]int{}
+	var order []string
+	for _, c := range p.Clusters {
+		tally(c.Changes)
+		nodes += len(c.Nodes)
+		for _, n := range c.Nodes {
+			for _, s := range n.Services {
+				if s.Action == "start" {
+					continue
+				}
+				if services[s.Name] == 0 {
+					order = append(order, s.Name)
+				}
+				services[s.Name]++
+			}
+		}
+	}
+	var parts []string
+	for _, a := range []struct {
+		action Action
+		words  string
+	}{{ActionCreate, "to create"}, {ActionUpdate, "to change"}, {ActionReplace, "to replace"}, {ActionDelete, "to delete"}} {
+		if n := counts[a.action]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, a.words))
+		}
+	}
+	if nodes > 0 {
+		parts = append(parts, count(nodes, "node")+" to configure")
+	}
+	for _, s := range order {
+		restarts = append(restarts, s+" on "+count(services[s], "node"))
+	}
+	summary := "Plan: " + strings.Join(parts, ", ") + "."
+	if len(restarts) > 0 {
+		summary += " Affected: " + strings.Join(restarts, ", ") + "."
+	}
+	return summary
+}
+
+func decode(s string) (string, error) {
+	b, err := base64.StdEncoding.DecodeString(s)
+	return string(b), err
+}

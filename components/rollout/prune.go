@@ -1,0 +1,146 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+)
+
+// prunable kinds, beside those that are wished now. Kinds that hold data are not among them: a namespace, claims of volumes.
+var prunable = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "ServiceAccount"},
+	{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "apps", Version: "v1", Kind: "StatefulSet"},
+	{Group: "apps", Version: "v1", Kind: "DaemonSet"},
+	{Group: "batch", Version: "v1", Kind: "Job"}, {Group: "batch", Version: "v1", Kind: "CronJob"},
+	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+}
+
+// kept are kinds that are never pruned, wished or not.
+var kept = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume"}
+
+// Prune deletes what regiond has made for a cluster before and is not wished any more, and returns it. Configuration that a pod,
+// or an earlier ReplicaSet that one could go back to, still uses is left for a later time.
+func Prune(ctx context.Context, c client.Client, cluster string, desired []*unstructured.Unstructured) ([]Ref, error) {
+	found, err := unwished(ctx, c, cluster, desired)
+	if err != nil {
+		return nil, err
+	}
+	var pruned []Ref
+	for _, o := range found {
+		uid := o.GetUID()
+		err := c.Delete(ctx, &o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			return pruned, fmt.Errorf("prune %s: %w", refOf(&o), err)
+		}
+		pruned = append(pruned, refOf(&o))
+	}
+	return pruned, nil
+}
+
+// unwished lists what Prune would delete, sorted by kind as above, then name.
+func unwished(ctx context.Context, c client.Client, cluster string, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
+	wished := map[Ref]bool{}
+	kinds := slices.Clone(prunable)
+	for _, o := range desired {
+		wished[refOf(o)] = true
+		if gvk := o.GroupVersionKind(); o.GetNamespace() != "" && !slices.Contains(kinds, gvk) && !slices.Contains(kept, gvk.Kind) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	namespace := openstack.Namespace(cluster)
+	ours := client.MatchingLabels{openstack.LabelCluster: cluster, openstack.LabelManagedBy: openstack.ManagedBy}
+	used, err := usedConfigs(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	var all []metav1.PartialObjectMetadata
+	for _, gvk := range kinds {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := c.List(ctx, &list, client.InNamespace(namespace), ours); err != nil {
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			return nil, fmt.Errorf("list %s of %s: %w", gvk.Kind, namespace, err)
+		}
+		for _, o := range list.Items {
+			o.SetGroupVersionKind(gvk)
+			ref := refOf(&o)
+			switch {
+			case wished[ref], used[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil:
+			case ref.Kind == "Secret" && ref.Name == openstack.SecretName:
+			default:
+				all = append(all, o)
+			}
+		}
+	}
+	return all, nil
+}
+
+// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use for pods.
+func usedConfigs(ctx context.Context, c client.Client, namespace string) (map[Ref]bool, error) {
+	used := map[Ref]bool{}
+	for _, gvk := range []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}} {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+			return nil, fmt.Errorf("list %s of %s: %w", gvk.Kind, namespace, err)
+		}
+		for _, o := range list.Items {
+			for _, ref := range references(o.Object) {
+				used[Ref{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}] = true
+			}
+		}
+	}
+	return used, nil
+}
+
+// references to Secrets and ConfigMaps anywhere in a pod or a template. Fields that name one in a core/v1 PodSpec are
+// secretName (volumes), and name below secret, secretRef, secretKeyRef, configMap, configMapRef, configMapKeyRef, imagePullSecrets.
+func references(v any) []corev1.TypedLocalObjectReference {
+	var all []corev1.TypedLocalObjectReference
+	add := func(kind string, v any) {
+		if m, ok := v.(map[string]any); ok {
+			if name, ok := m["name"].(string); ok {
+				all = append(all, corev1.TypedLocalObjectReference{Kind: kind, Name: name})
+			}
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			switch k {
+			case "secretName":
+				if name, ok := e.(string); ok {
+					all = append(all, corev1.TypedLocalObjectReference{Kind: "Secret", Name: name})
+				}
+			case "secret", "secretRef", "secretKeyRef":
+				add("Secret", e)
+			case "configMap", "configMapRef", "configMapKeyRef":
+				add("ConfigMap", e)
+			case "imagePullSecrets":
+				list, _ := e.([]any)
+				for _, s := range list {
+					add("Secret", s)
+				}
+			}
+			all = append(all, references(e)...)
+		}
+	case []any:
+		for _, e := range v {
+			all = append(all, references(e)...)
+		}
+	}
+	return all
+}

@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region"
+)
+
+// Plan is what would change in a region: its declaration, and what follows from that in each OpenStack cluster.
+type Plan struct {
+	Region string `json:"region"`
+	// Declarations are the Region and OpenStackCluster objects.
+	Declarations []Change       `json:"declarations,omitempty"`
+	Clusters     []*ClusterPlan `json:"clusters,omitempty"`
+
+	objects []*unstructured.Unstructured
+	gone    []region.OpenStackCluster
+}
+
+// Empty is true if nothing would change.
+func (p *Plan) Empty() bool {
+	return len(p.Declarations) == 0 && !slices.ContainsFunc(p.Clusters, func(c *ClusterPlan) bool { return !c.Empty() })
+}
+
+// Removed are the names of the clusters that the region has and its declaration no longer names.
+func (p *Plan) Removed() []string {
+	var names []string
+	for _, c := range p.gone {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// PlanRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing.
+func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
+	p := &Plan{Region: r.Name}
+	declared, err := r.Wish()
+	if err != nil {
+		return nil, err
+	}
+	p.objects = []*unstructured.Unstructured{declared}
+	for _, cluster := range clusters {
+		u, err := cluster.Wish()
+		if err != nil {
+			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+		}
+		p.objects = append(p.objects, u)
+	}
+	for _, o := range p.objects {
+		change, err := Compare(ctx, c, o)
+		if err != nil {
+			return nil, err
+		}
+		if change.Action == ActionNone {
+			continue
+		}
+		for i, f := range change.Fields {
+			change.Fields[i].Old, change.Fields[i].New = openstack.RedactUnknown(f.Old), openstack.RedactUnknown(f.New)
+		}
+		if change.Object.Kind == "Region" {
+			change.Consequence = regionConsequence(change)
+		}
+		p.Declarations = append(p.Declarations, change)
+	}
+	if err := p.findRemoved(ctx, c, r.Spec.ControlPlane.DataDir, clusters); err != nil {
+		return nil, err
+	}
+	for _, cluster := range clusters {
+		one, err := planCluster(ctx, c, r, cluster)
+		if err != nil {
+			return nil, err
+		}
+		p.Clusters = append(p.Clusters, one)
+	}
+	return p, nil
+}
+
+// regionConsequence: controllers take OpenStack clusters from their own objects, and everything else from the region file at their start.
+func regionConsequence(c Change) string {
+	for _, f := range c.Fields {
+		if !strings.HasPrefix(f.Path, "spec.openstack") {
+			return "what is not below spec.openstack takes effect when regiond starts again"
+		}
+	}
+	return ""
+}
+
+func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*ClusterPlan, error) {
+	facts, err := Gather(ctx, c, r, cluster)
+	if err != nil {
+		return nil, err
+	}
+	state, err := openstack.Desired(facts.Input)
+	if err != nil {
+		return nil, err
+	}
+	return NewPlan(ctx, c, facts, state)
+}
+
+func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string, clusters []*region.OpenStackCluster) error {
+	var list region.OpenStackClusterList
+	if err := c.List(ctx, &list); err != nil {
+		return fmt.Errorf("OpenStack clusters: %w", err)
+	}
+	for _, o := range list.Items {
+		named := slices.ContainsFunc(clusters, func(w *region.OpenStackCluster) bool { return w.Name == o.Name })
+		if named || !o.DeletionTimestamp.IsZero() {
+			continue
+		}
+		p.gone = append(p.gone, o)
+		p.Declarations = append(p.Declarations, Change{Action: ActionDelete, Object: Ref{Kind: "OpenStackCluster", Name: o.Name},
+			Consequence: fmt.Sprintf("its control plane is removed and its nodes are no longer configured; its data stays in %s",
+				openstack.DataDir(dataDir, o.Name))})
+	}
+	return nil
+}
+
+// Allowed is an error if clusters would be removed and that is not allowed.
+func (p *Plan) Allowed(deletion bool) error {
+	if len(p.gone) == 0 || deletion {
+		return nil
+	}
+	return fmt.Errorf("OpenStack cluster %s is no longer declared and would be removed, with its guests out of reach; "+
+		"declare it again, or say that you mean it: --allow-delete", strings.Join(p.Removed(), ", "))
+}
+
+// Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are no longer declared. regiond's
+// controllers do the rest. It returns what was written.
+func (p *Plan) Declare(ctx context.Context, c client.Client) ([]Ref, error) {
+	written, err := Apply(ctx, c, p.objects)
+	if err != nil {
+		return written, err
+	}
+	var errs []error
+	for _, o := range p.gone {
+		err := c.Delete(ctx, &o, client.Preconditions{UID: &o.UID})
+		if client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("delete OpenStack cluster %s: %w", o.Name, err))
+		}
+	}
+	return written, errors.Join(errs...)
+}
+
+// ApplyClusters applies OpenStackCluster objects. Clusters that are not among them are left alone.
+func ApplyClusters(ctx context.Context, c client.Client, clusters []*region.OpenStackCluster) ([]Ref, error) {
+	var objects []*unstructured.Unstructured
+	for _, cluster := range clusters {
+		u, err := cluster.Wish()
+		if err != nil {
+			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+		}
+		objects = append(objects, u)
+	}
+	return Apply(ctx, c, objects)
+}
