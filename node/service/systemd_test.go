@@ -117,8 +117,8 @@ func TestOrders(t *testing.T) {
 	fail = "reset-failed" // of a unit that is not loaded: no reason not to start it
 	err := errors.Join(s.Start(ctx, "a.service"), s.Stop(ctx, "a.service"), s.Restart(ctx, "a.service"), s.Reload(ctx, "a.service"),
 		s.Enable(ctx, "a.service"), s.Disable(ctx, "a.service"), s.ReloadUnits(ctx))
-	want := []string{"reset-failed a.service", "start a.service", "stop a.service", "restart a.service", "reload a.service", "enable a.service",
-		"disable a.service", "daemon-reload"}
+	want := []string{"reset-failed a.service", "start a.service", "stop a.service", "restart a.service", "reload a.service", "enable --no-reload a.service",
+		"disable --no-reload a.service", "daemon-reload"}
 	if err != nil || !slices.Equal(asked, want) {
 		t.Errorf("%q %v", asked, err)
 	}

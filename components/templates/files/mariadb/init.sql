@@ -1,0 +1,12 @@
+CREATE DATABASE IF NOT EXISTS regiond CHARACTER SET utf8mb4;
+CREATE USER IF NOT EXISTS 'regiond'@'%' IDENTIFIED BY '{{ .mariadb.admin_password }}';
+ALTER USER 'regiond'@'%' IDENTIFIED BY '{{ .mariadb.admin_password }}';
+GRANT CREATE USER, CONNECTION ADMIN, PROCESS ON *.* TO 'regiond'@'%';
+GRANT ALL ON regiond.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON keystone.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON placement.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON glance.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON nova.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON nova_api.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON nova_cell0.* TO 'regiond'@'%' WITH GRANT OPTION;
+GRANT ALL ON neutron.* TO 'regiond'@'%' WITH GRANT OPTION;
