@@ -31,11 +31,13 @@ type Facts struct {
 	Hosts    []region.Host
 	// Leases of hosts, which are named like them.
 	Leases []coordinationv1.Lease
+	// OpenStack clusters.
+	OpenStack []region.OpenStackCluster
 }
 
 // Build makes the model of the facts.
 func Build(f Facts) Region {
-	r := Region{ControlPlane: controlPlane(f), Servers: []Server{}, Hosts: []Host{}}
+	r := Region{ControlPlane: controlPlane(f), Servers: []Server{}, Hosts: []Host{}, OpenStack: []OpenStack{}}
 	if f.Daemon != nil {
 		r.Region = f.Daemon.Region
 	}
@@ -51,12 +53,16 @@ func Build(f Facts) Region {
 	for _, h := range f.Hosts {
 		r.Hosts = append(r.Hosts, host(h, heartbeats[h.Name]))
 	}
+	for _, c := range f.OpenStack {
+		r.OpenStack = append(r.OpenStack, openstack(c))
+	}
+	slices.SortFunc(r.OpenStack, func(a, b OpenStack) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
 
 	r.Message = r.ControlPlane.Message
 	if r.ControlPlane.Ready {
-		r.Message = awaited(r.Servers)
+		r.Message = cmp.Or(awaited(r.Servers), awaitedOpenStack(r.OpenStack))
 	}
 	r.Ready = r.Message == ""
 	return r
@@ -67,7 +73,7 @@ func awaited(servers []Server) string {
 	waiting := 0
 	first := ""
 	for _, s := range servers {
-		if !s.Ready {
+		if !s.Ready && s.Phase != region.PhaseRetired {
 			waiting++
 			first = cmp.Or(first, s.Name)
 		}

@@ -69,10 +69,11 @@ func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
 	var servers region.ServerList
 	var hosts region.HostList
 	var leases coordinationv1.LeaseList
+	var clusters region.OpenStackClusterList
 	// Before the definitions were applied there are no servers to list; regiond tells its stage then.
-	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &leases, client.InNamespace(addons.NamespaceHosts))); err != nil {
+	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &leases, client.InNamespace(addons.NamespaceHosts))); err != nil {
 		return err
 	}
-	f.Servers, f.Hosts, f.Leases = servers.Items, hosts.Items, leases.Items
+	f.Servers, f.Hosts, f.Leases, f.OpenStack = servers.Items, hosts.Items, leases.Items, clusters.Items
 	return nil
 }

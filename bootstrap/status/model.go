@@ -9,13 +9,14 @@ import (
 // Region is the state of a region as people and programs read it.
 type Region struct {
 	Region string `json:"region,omitempty"`
-	// Ready: the control plane is ready and so is every server.
+	// Ready: the control plane is ready, and so is every server and OpenStack cluster.
 	Ready bool `json:"ready"`
 	// Message says in one sentence what is awaited, empty when ready.
 	Message      string       `json:"message,omitempty"`
 	ControlPlane ControlPlane `json:"controlPlane"`
 	Servers      []Server     `json:"servers"`
 	Hosts        []Host       `json:"hosts"`
+	OpenStack    []OpenStack  `json:"openstack"`
 }
 
 // ControlPlane of the region.

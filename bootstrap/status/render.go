@@ -36,6 +36,9 @@ func (r Region) Table(out io.Writer, now time.Time) error {
 			w.row(h.Name, dash(string(h.Role)), dash(h.Image), dash(h.Slot), dash(h.Kernel), w.age(h.Booted), w.age(h.Heartbeat), h.Healthy, dash(h.Message))
 		}
 	}
+	for _, c := range r.OpenStack {
+		w.openstack(c)
+	}
 	return w.writeTo(out)
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,9 +46,10 @@ func ready() status.Facts {
 				{Name: "etcd/server", NotAfter: now.AddDate(0, 11, 0)},
 			}},
 		Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "seed"}, Status: corev1.NodeStatus{
-			NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.20.0.2"}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(26 * time.Hour), Message: "kubelet is posting ready status"}},
+			NodeInfo:  corev1.NodeSystemInfo{KubeletVersion: "v1.37.2"},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.20.0.2"}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(26 * time.Hour),
+				Message: "kubelet is posting ready status"}},
 		}}},
 	}
 	for name, bmc := range map[string]string{"node1": "10.30.0.11", "node2": "10.30.0.12"} {
@@ -56,13 +58,39 @@ func ready() status.Facts {
 		f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: bmc, Port: 623}},
 			Status: region.ServerStatus{Power: region.PowerOn, Phase: region.PhaseReady, Conditions: []metav1.Condition{
-				{Type: region.ConditionReady, Status: metav1.ConditionTrue, Reason: "AgentHealthy", Message: "the agent reports healthy", LastTransitionTime: ago(19 * time.Minute)}}}})
+				{Type: region.ConditionReady, Status: metav1.ConditionTrue, Reason: "AgentHealthy", Message: "the agent reports healthy",
+					LastTransitionTime: ago(19 * time.Minute)}}}})
 		f.Hosts = append(f.Hosts, region.Host{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: region.HostSpec{Role: region.RoleCompute},
 			Status: region.HostStatus{Image: "trixie-0a1b2c3d", Slot: "A", Kernel: "6.12.48+deb13-amd64", BootTime: &boot,
 				Conditions: []metav1.Condition{{Type: region.ConditionHealthy, Status: metav1.ConditionTrue, Message: "nothing is wrong"}}}})
 		f.Leases = append(f.Leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &beat}})
 	}
 	return f
+}
+
+// openstackCluster has passed some gates.
+func openstackCluster(passed ...string) region.OpenStackCluster {
+	c := region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", Generation: 2}}
+	c.Spec.Release, c.Spec.Address = region.ReleaseEpoxy, "10.20.0.2"
+	c.Status.ObservedGeneration = 2
+	all := true
+	add := func(kind string, ok bool, message string) {
+		k := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Proved", Message: message, LastTransitionTime: ago(7 * time.Minute)}
+		if !ok {
+			all = false
+			k.Status, k.Reason, k.Message = metav1.ConditionFalse, "Starting", "waiting for it since 11:59; nothing to do"
+		}
+		c.Status.Conditions = append(c.Status.Conditions, k)
+	}
+	for _, g := range region.Gates {
+		add(g, slices.Contains(passed, g), "seen to work")
+	}
+	add(region.ConditionConfigured, true, "applied")
+	add(region.ConditionNodes, true, "1 of 1 nodes are ready")
+	add(region.ConditionReady, all, "all is well")
+	c.Status.Services = []region.OpenStackService{{Name: "keystone", Version: "2:27.0.0-3", Ready: true}}
+	c.Status.Nodes = []region.OpenStackNode{{Name: "node1", Ready: true}}
+	return c
 }
 
 func down(f status.Facts) status.Facts {
@@ -92,7 +120,8 @@ func TestTables(t *testing.T) {
 							Message: "two disks fit the profile compute: S1 (/dev/sda, 480 GB), S2 (/dev/sdb, 480 GB); narrow rootDisk"}}}
 				}
 			}
-			f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: "node3"}, Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.30.0.13"}}})
+			f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: "node3"},
+				Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.30.0.13"}}})
 			f.Hosts = append(f.Hosts, region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node3"}})
 			return f
 		}, false},
@@ -118,6 +147,35 @@ func TestTables(t *testing.T) {
 		{"not-running", func() status.Facts {
 			f := down(ready())
 			f.Daemon, f.DaemonError, f.APIError = nil, "regiond does not run on /var/lib/regiond: systemctl start regiond, or regiond run -f region.yaml", "refused"
+			return f
+		}, false},
+		{"server-retired", func() status.Facts {
+			f := ready()
+			f.Servers = append(f.Servers, region.Server{ObjectMeta: metav1.ObjectMeta{Name: "node3"},
+				Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.30.0.13"}, Retired: true},
+				Status: region.ServerStatus{Power: region.PowerOff, Phase: region.PhaseRetired, Conditions: []metav1.Condition{
+					{Type: region.ConditionReady, Status: metav1.ConditionFalse, Reason: "Retired", Message: "the server is retired and off",
+						LastTransitionTime: ago(time.Hour)}}}})
+			return f
+		}, true},
+		{"openstack", func() status.Facts {
+			f := ready()
+			f.OpenStack = []region.OpenStackCluster{openstackCluster(region.Gates...)}
+			return f
+		}, true},
+		{"openstack-waits", func() status.Facts {
+			f := ready()
+			f.OpenStack = []region.OpenStackCluster{openstackCluster(region.ConditionMariaDB)}
+			f.OpenStack[0].Status.Services[0] = region.OpenStackService{Name: "keystone", Version: "2:27.0.0-3",
+				Message: "0 of 1 pods ready: ImagePullBackOff"}
+			f.OpenStack[0].Status.Nodes[0] = region.OpenStackNode{Name: "node1", Message: "it gets its configuration once all gates are passed"}
+			return f
+		}, false},
+		{"openstack-new", func() status.Facts {
+			f := ready()
+			c := region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
+			c.Spec.Release = region.ReleaseEpoxy
+			f.OpenStack = []region.OpenStackCluster{c}
 			return f
 		}, false},
 		{"node-not-ready", func() status.Facts {

@@ -2,21 +2,29 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/components/controller"
 	"regiond.dev/regiond/hardware"
+	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/images/pull"
 )
 
 // metricsAddress is where Prometheus finds regiond's metrics, on this host only.
 const metricsAddress = "127.0.0.1:9440"
 
-// runControllers joins the rooms: it gives the hardware room what bootstrap made.
+// runControllers joins the rooms: it gives hardware and components what bootstrap made.
 func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	address, err := netip.ParseAddr(rt.Region.Spec.Networks.Provisioning.Address)
 	if err != nil {
@@ -42,10 +50,32 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 		stop()
 		<-probed
 	}()
-	return hardware.Run(ctx, hardware.Config{
-		REST: rt.REST, Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
-		ImageDir: rt.Region.Spec.Images.Dir, MetricsAddress: metricsAddress, Log: rt.Log,
+	// Both run until the context ends, and one that fails ends the other.
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error {
+		return hardware.Run(ctx, hardware.Config{
+			REST: rt.REST, Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
+			ImageDir: rt.Region.Spec.Images.Dir, MetricsAddress: metricsAddress, Log: rt.Log,
+		})
 	})
+	parts.Go(func() error {
+		return controller.Run(ctx, controller.Config{REST: rt.REST, Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log})
+	})
+	return parts.Wait()
+}
+
+// pinImages keeps the images of a set on this host.
+func pinImages(rt bootstrap.Runtime) func(context.Context, oci.Set) error {
+	return func(ctx context.Context, set oci.Set) error {
+		h, err := pull.Open(config.ContainerdSocket(rt.DataDir), rt.Region.Spec.Images.Dir)
+		if err != nil {
+			return err
+		}
+		err = h.EnsurePulled(ctx, set, func(image string, number, of int) {
+			rt.Log.Info("component image is pulled", slog.String("image", image), slog.Int("number", number), slog.Int("of", of))
+		})
+		return errors.Join(err, h.Close())
+	}
 }
 
 // serves waits until the controllers answer: netboot's listener is the last to open, and its script tells

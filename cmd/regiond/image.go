@@ -18,6 +18,8 @@ import (
 
 	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/images"
+	"regiond.dev/regiond/images/guest"
+	"regiond.dev/regiond/images/oci"
 )
 
 const defaultImageDir = images.DefaultDir
@@ -36,10 +38,13 @@ func newImageCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Build and list the operating system images of servers",
-		Long: `Build and list the operating system images of servers. An image is Debian with regiond's agent, the
-kernel and initramfs that install it over the network, and the network boot loaders. The one that was built last
-is the current one, which regiond installs on servers.`,
+		Short: "Build and list the images of servers and of OpenStack's control plane",
+		Long: `Build and list images. A node image is Debian with regiond's agent, the kernel and initramfs that install
+it over the network, and the network boot loaders. The one that was built last is the current one, which regiond
+installs on servers.
+
+Component images are the containers of OpenStack's control plane, one set for each release of OpenStack. regiond
+serves the current sets to its hosts.`,
 		Args: cobra.NoArgs,
 	}
 	c.PersistentFlags().StringVar(&dir, "image-dir", defaultImageDir, "folder of images")
@@ -49,18 +54,27 @@ is the current one, which regiond installs on servers.`,
 
 func newImageBuild(dir *string) *cobra.Command {
 	var output string
-	var verbose bool
+	var verbose, withGuest bool
+	var selection componentSelection
 	config := images.Config{}
 	c := &cobra.Command{
 		Use:   "build",
-		Short: "Build the node image, unless it is there already, and make it the current one",
-		Long: `Build the node image, unless it is there already, and make it the current one. Runs as root, without a
-container engine, and takes about a minute; programs that are missing are named with the packages that have them.
+		Short: "Build the images that are not there already, and make them the current ones",
+		Long: `Build the images that are not there already, and make them the current ones: the node image and, given the
+region's file, the component images of the OpenStack releases in it. --components builds component images only.
+Runs as root, without a container engine; programs that are missing are named with the packages that have them.
+The node image takes about a minute, the images of a release of OpenStack four.
 
-Debian's packages are fetched once and kept. --refresh fetches them again, which is how an image gets security
-updates. What differs from the versions that this regiond was tested with is printed; --locked refuses it.`,
-		Example: `  # Build what is missing
+Debian's packages are fetched once. --refresh fetches them again, which is how images get security updates. What
+differs from the versions that this regiond was tested with is printed; --locked refuses it.`,
+		Example: `  # The node image
   regiond image build
+
+  # All that a region needs
+  regiond image build -f region.yaml
+
+  # The component images of one release of OpenStack
+  regiond image build --components --openstack epoxy
 
   # With Debian's latest security updates, from a mirror nearby
   regiond image build --refresh --mirror http://mirror.example.net/debian
@@ -81,20 +95,55 @@ updates. What differs from the versions that this regiond was tested with is pri
 			config.Progress = imageProgress(func(format string, args ...any) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
 			})
-			result, err := buildImage(ctx, config)
+			releases, err := selection.releases(cmd)
+			if err != nil {
+				return err
+			}
+			var built struct {
+				*images.Result
+				Components []*oci.Result `json:"components,omitempty"`
+				Guest      *guest.Image  `json:"guest,omitempty"`
+			}
+			if !selection.only {
+				if built.Result, err = buildImage(ctx, config); err != nil {
+					return err
+				}
+				if output == "text" {
+					if err := describeBuild(cmd.OutOrStdout(), built.Result, time.Since(started)); err != nil {
+						return err
+					}
+				}
+			}
+			if withGuest {
+				g, err := guest.Build(*dir)
+				if err != nil {
+					return err
+				}
+				if built.Guest = &g; output == "text" {
+					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "test guest\n  %s\n", g.Path); err != nil {
+						return err
+					}
+				}
+			}
+			components := oci.Config{Dir: config.Dir, Mirror: config.Mirror, Refresh: config.Refresh, Locked: config.Locked, Log: config.Log}
+			built.Components, err = buildComponents(ctx, components, releases, func(format string, args ...any) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+			})
 			if err != nil {
 				return err
 			}
 			if output == "json" {
-				return writeAs(cmd.OutOrStdout(), output, result)
+				return writeAs(cmd.OutOrStdout(), output, built)
 			}
-			return describeBuild(cmd.OutOrStdout(), result, time.Since(started))
+			return describeComponents(cmd.OutOrStdout(), built.Components)
 		},
 	}
-	c.Flags().StringVar(&config.Release, "release", images.Releases[0], "release of Debian: "+strings.Join(images.Releases, ", "))
+	selection.addFlags(c)
+	c.Flags().StringVar(&config.Release, "release", images.Releases[0], "release of Debian of the node image: "+strings.Join(images.Releases, ", "))
 	c.Flags().StringVar(&config.Mirror, "mirror", "", "mirror of Debian's archive (default: mmdebstrap's)")
 	c.Flags().BoolVar(&config.Refresh, "refresh", false, "fetch Debian's packages again")
 	c.Flags().BoolVar(&config.Locked, "locked", false, "fail if package versions differ from those that were tested")
+	c.Flags().BoolVar(&withGuest, "guest", false, "build the small test guest too, a raw disk for Glance")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the programs that build it print")
 	c.Flags().StringVarP(&output, "output", "o", "text", "format of the result: text or json")
 	return c
@@ -166,10 +215,14 @@ func describeBuild(w io.Writer, r *images.Result, took time.Duration) error {
 
 func newImageList(dir *string) *cobra.Command {
 	var output string
+	var components bool
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List images, newest first",
+		Short: "List node images, newest first, and the component images of each release of OpenStack",
 		Example: `  regiond image list
+
+  # What keystone's pods are to run
+  regiond image list --components -o json | jq -r '.[] | select(.release == "epoxy") | .images.keystone.digest'
 
   # The kernel of the current image
   regiond image list -o json | jq -r '.[] | select(.current) | .kernelRelease'`,
@@ -179,6 +232,9 @@ func newImageList(dir *string) *cobra.Command {
 				return err
 			}
 			cmd.SilenceUsage = true
+			if components {
+				return listComponents(cmd.OutOrStdout(), *dir, output)
+			}
 			list, listErr := images.List(*dir)
 			if output == "json" {
 				if list == nil {
@@ -187,8 +243,8 @@ func newImageList(dir *string) *cobra.Command {
 				return errors.Join(writeAs(cmd.OutOrStdout(), output, list), listErr)
 			}
 			if len(list) == 0 && listErr == nil {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "There is no image in %s; build one with: regiond image build\n", *dir)
-				return err
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "There is no node image in %s; build one with: regiond image build\n", *dir)
+				return errors.Join(err, listComponents(cmd.OutOrStdout(), *dir, output))
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "VERSION\tCURRENT\tBUILT\tKERNEL\tTRANSFER\tLEAST DISK\tINITRAMFS")
@@ -200,9 +256,10 @@ func newImageList(dir *string) *cobra.Command {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", i.Version, current, i.Built.Format(time.DateTime), i.KernelRelease,
 					megabytes(i.TransferBytes), megabytes(i.DiskBytes), megabytes(i.InitramfsBytes))
 			}
-			return errors.Join(w.Flush(), listErr)
+			return errors.Join(w.Flush(), listErr, listComponents(cmd.OutOrStdout(), *dir, output))
 		},
 	}
+	c.Flags().BoolVar(&components, "components", false, "component images only")
 	c.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
 	return c
 }
@@ -210,7 +267,7 @@ func newImageList(dir *string) *cobra.Command {
 func newImageRemove(dir *string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove VERSION...",
-		Short:   "Remove images; the current one is refused",
+		Short:   "Remove node images; the current one is refused",
 		Example: `  regiond image remove trixie-1f3a9c0b7d42`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, versions []string) error {

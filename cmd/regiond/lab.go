@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -31,11 +28,14 @@ func newLabCommand() *cobra.Command {
 		Use:   "lab",
 		Short: "Run a whole region on this machine, in namespaces and virtual servers",
 		Long: `A lab is a seed host in namespaces of its own and virtual servers (QEMU) that are powered only
-through their BMCs. regiond runs in it as it would on a rack. Labs are named and do not see each other.`,
-		Example: `  regiond lab up                      # until every server is Ready
+through their BMCs. regiond runs in it as it would on a rack, OpenStack included. Labs are named and do not see each
+other.`,
+		Example: `  regiond lab up                      # until every server and OpenStack are Ready
   regiond lab status
   regiond lab exec -- regiond status  # as on the seed host
   regiond lab console node1
+  regiond lab vm create vm1 vm2       # two guests, on different nodes
+  regiond lab vm ping vm1 vm2
   regiond lab down`,
 	}
 	// What a client of the lab's API has to say is in the errors that it returns.
@@ -51,7 +51,7 @@ through their BMCs. regiond runs in it as it would on a rack. Labs are named and
 		return names, cobra.ShellCompDirectiveNoFileComp
 	})
 	_ = c.MarkPersistentFlagDirname("root") // the flag exists
-	c.AddCommand(newLabUp(f), newLabDown(f), newLabList(f), newLabStatus(f), newLabConsole(f), newLabPower(f), newLabExec(f))
+	c.AddCommand(newLabUp(f), newLabDown(f), newLabList(f), newLabStatus(f), newLabConsole(f), newLabPower(f), newLabExec(f), newLabVM(f))
 	c.AddCommand(newLabProcesses(f)...)
 	return c
 }
@@ -65,76 +65,6 @@ func (f *labFlags) completeMachine(args []string) ([]string, cobra.ShellCompDire
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return l.Machines(), cobra.ShellCompDirectiveNoFileComp
-}
-
-func newLabUp(f *labFlags) *cobra.Command {
-	var file string
-	var timeout time.Duration
-	imageDir := defaultImageDir
-	c := &cobra.Command{
-		Use:   "up",
-		Short: "Bring the lab up and wait until every server is Ready",
-		Long:  "Bring the lab up and wait until every server is Ready. What runs already is left alone: run it again after anything.",
-		Example: `  regiond lab up
-  regiond lab up --lab ci -f lab.yaml --timeout 15m`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			ctx, cancel := context.WithTimeout(ctx, timeout)
-			defer cancel()
-			l, err := labWish(f, file)
-			if err != nil {
-				return err
-			}
-			if err := lab.CheckPrerequisites(); err != nil {
-				return err
-			}
-			started := time.Now()
-			report := func(format string, args ...any) {
-				fmt.Fprintf(cmd.OutOrStdout(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
-			}
-			report("lab %s: state in %s/%s", l.Name, l.Root, l.Name)
-			kernel, err := ensureNodeImage(ctx, imageDir, report)
-			if err != nil {
-				return err
-			}
-			program, err := os.Executable()
-			if err != nil {
-				return err
-			}
-			if err := l.Up(ctx, lab.UpConfig{Program: program, ImageDir: imageDir, Kernel: kernel, Report: report}); err != nil {
-				return err
-			}
-			if err := l.Wait(ctx, report); err != nil {
-				return fmt.Errorf("lab %s is not up after %s:\n%w", l.Name, time.Since(started).Round(time.Second), err)
-			}
-			report("lab %s is up: `regiond lab status`, `regiond lab exec -- regiond status`", l.Name)
-			return nil
-		},
-	}
-	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml (default: one server, UEFI, 2 CPUs, 2Gi, one disk of 12Gi)")
-	c.Flags().DurationVar(&timeout, "timeout", 20*time.Minute, "how long to wait for all servers")
-	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; what is missing is built")
-	return c
-}
-
-// labWish is the lab as lab.yaml has it, or as it was brought up before, or the default.
-func labWish(f *labFlags, file string) (lab.Lab, error) {
-	l := lab.Lab{Name: f.name, Root: f.root}
-	if file != "" {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return l, err
-		}
-		l.Spec, err = lab.ParseConfig(b, file)
-		return l, errors.Join(err, lab.CheckName(f.name))
-	}
-	if l, err := f.open(); err == nil {
-		return l, nil
-	}
-	l.Spec = lab.Default()
-	return l, lab.CheckName(f.name)
 }
 
 func newLabDown(f *labFlags) *cobra.Command {
@@ -173,7 +103,7 @@ func newLabStatus(f *labFlags) *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the lab's seed host and virtual servers",
+		Short: "Show the lab's seed host and machines",
 		Example: `  regiond lab status
   regiond lab status -o json`,
 		Args: cobra.NoArgs,
@@ -194,9 +124,12 @@ func newLabStatus(f *labFlags) *cobra.Command {
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintf(w, "LAB\tSEED\tRACK\tCONTROL PLANE\n%s\t%s\t%s\t%s\n\n", s.Name, running(s.Seed), running(s.Rack), s.ControlPlane)
-			fmt.Fprintln(w, "MACHINE\tBMC\tSERVER\tREACHED\tMESSAGE")
+			fmt.Fprintln(w, "MACHINE\tKIND\tBMC\tHOST\tREACHED\tMESSAGE")
 			for _, m := range s.Machines {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, m.BMC, m.Server, m.Reached, m.Message)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Kind, m.BMC, m.Server, m.Reached, m.Message)
+			}
+			if s.OpenStack != "" {
+				fmt.Fprintf(w, "\nOPENSTACK\n%s\n", s.OpenStack)
 			}
 			return w.Flush()
 		},
@@ -281,6 +214,8 @@ func newLabPower(f *labFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "power MACHINE on|off|cycle|shutdown|status",
 		Short: "Press a virtual server's power button, through its BMC",
+		Long: `Press a virtual server's power button, through its BMC. A namespace node has neither; it is ended and started as if it
+had: off is a power cut, and shutdown too.`,
 		Example: `  regiond lab power node1 status
   regiond lab power node1 off         # cuts the power`,
 		Args: cobra.ExactArgs(2),
@@ -298,18 +233,32 @@ func newLabPower(f *labFlags) *cobra.Command {
 			if err := l.CheckPower(args[0], args[1]); err != nil {
 				return err
 			}
+			if vm, err := l.VM(args[0]); err != nil {
+				return err
+			} else if !vm {
+				program, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				state, err := l.PowerNode(args[0], args[1], program)
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), state)
+				}
+				return err
+			}
 			return l.RunInSeedNetwork(cmd.Context(), cmd.OutOrStdout(), "lab", "bmc", args[0], args[1], "--lab", f.name, "--root", f.root)
 		},
 	}
 }
 
 func newLabExec(f *labFlags) *cobra.Command {
-	return &cobra.Command{
+	var node string
+	c := &cobra.Command{
 		Use:   "exec -- COMMAND [ARG...]",
-		Short: "Run a command on the lab's seed host",
+		Short: "Run a command on the lab's seed host, or on a namespace node",
 		Example: `  regiond lab exec -- regiond status
   regiond lab exec -- regiond kubectl get servers
-  regiond lab exec -- ip addr`,
+  regiond lab exec --node n1 -- ovs-vsctl show`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.open()
@@ -317,6 +266,9 @@ func newLabExec(f *labFlags) *cobra.Command {
 				return err
 			}
 			argv, err := l.ExecArgs(args)
+			if node != "" {
+				argv, err = l.NodeExecArgs(node, args)
+			}
 			if err != nil {
 				return err
 			}
@@ -327,55 +279,10 @@ func newLabExec(f *labFlags) *cobra.Command {
 			return syscall.Exec(path, argv, os.Environ())
 		},
 	}
-}
-
-// newLabProcesses are the lab's own processes; `lab up` starts them.
-func newLabProcesses(f *labFlags) []*cobra.Command {
-	var kvm bool
-	hardware := &cobra.Command{
-		Use: "hardware", Short: "The lab's rack (started by lab up)", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := f.open()
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return l.RunHardware(ctx, kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
-		},
-	}
-	hardware.Flags().BoolVar(&kvm, "kvm", false, "run the virtual servers on KVM")
-	seed := &cobra.Command{
-		Use: "seed", Short: "The lab's seed host (started by lab up)", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			l, err := f.open()
-			if err != nil {
-				return err
-			}
-			return l.EnterSeed([]string{"regiond", "lab", "init"})
-		},
-	}
-	initCommand := &cobra.Command{
-		Use: "init", Short: "The seed host's first process", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return lab.RunInit(ctx, []string{"/proc/self/exe", "run", "-f", lab.SeedRegionFile})
-		},
-	}
-	bmc := &cobra.Command{
-		Use: "bmc MACHINE ACTION", Short: "Speak to a BMC (started by lab power)", Hidden: true, Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := f.open()
-			if err != nil {
-				return err
-			}
-			state, err := l.Power(cmd.Context(), args[0], args[1])
-			if err == nil {
-				fmt.Fprintln(cmd.OutOrStdout(), state)
-			}
-			return err
-		},
-	}
-	return []*cobra.Command{hardware, seed, initCommand, bmc}
+	c.Flags().StringVar(&node, "node", "", "name of a namespace node (default: the seed host)")
+	// Fails for a flag that does not exist; this one does.
+	_ = c.RegisterFlagCompletionFunc("node", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return f.completeMachine(nil)
+	})
+	return c
 }

@@ -31,6 +31,9 @@ func main() {
 	// From the first signal on the default holds: a second Ctrl-C ends a stop that takes too long.
 	context.AfterFunc(ctx, stop)
 	err := newRootCommand().ExecuteContext(ctx)
+	if errors.Is(err, errChanges) {
+		os.Exit(2)
+	}
 	if err != nil {
 		if !errors.Is(err, errNotReady) {
 			fmt.Fprintln(os.Stderr, "regiond:", err)
@@ -58,7 +61,8 @@ servers of the region through their BMCs.`,
 	root.AddCommand(
 		newValidateCommand(), newConfigCommand(), newPreflightCommand(),
 		newRunCommand(), newInstallCommand(), newResetCommand(),
-		newStatusCommand(), newKubectlCommand(),
+		newPlanCommand(), newApplyCommand(),
+		newStatusCommand(), newServerCommand(), newHostCommand(), newOpenStackCommand(), newKubectlCommand(),
 		newImageCommand(), newLabCommand(), newVersionCommand(),
 	)
 	completeOutput(root)

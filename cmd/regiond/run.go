@@ -93,7 +93,7 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 			go keepAlive(ctx, watchdog, dataDir, notify)
 		},
 		Stopping:    func() { notify(systemd.Stopping) },
-		Controllers: runControllers,
+		Controllers: withRegistry(runControllers),
 	})
 	cancel()
 	return errors.Join(err, output.Close())

@@ -107,7 +107,7 @@ func (Netboot) action()  {}
 // Decision is what follows from a wish and facts.
 type Decision struct {
 	// Retired: the server's host is to be removed, if there still is one.
-	Retired bool
+	Retired    bool
 	Action     Action
 	Phase      region.ServerPhase
 	Conditions []metav1.Condition

@@ -12,7 +12,8 @@ const ReasonRetired = "Retired"
 // retire brings a server off and keeps it off: what it would run when it is on has the passwords of its cloud.
 func (d *decider) retire(blocked, terminal bool) {
 	d.Retired = true
-	d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, ReasonRetired, "the server is retired; what is on its disk is left alone")
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, ReasonRetired,
+		"the server is retired; what is on its disk is left alone")
 	if blocked {
 		if !terminal {
 			d.probeWhenDue()
@@ -26,7 +27,8 @@ func (d *decider) retire(blocked, terminal bool) {
 	}
 	asked := d.stale(poll)
 	if d.f.BMC.Power == region.PowerOff {
-		d.stop(region.PhaseRetired, ReasonRetired, "the server is retired and off; when it has left the rack, take it out of region.yaml and: regiond kubectl delete server "+d.w.Name)
+		d.stop(region.PhaseRetired, ReasonRetired,
+			"the server is retired and off; when it has left the rack, take it out of region.yaml and: regiond kubectl delete server "+d.w.Name)
 		return
 	}
 	d.stop(region.PhaseNotReady, "Retiring", "waiting for the server to be powered off, since it is retired; nothing to do")

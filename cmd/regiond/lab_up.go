@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"regiond.dev/regiond/bootstrap/payload"
+	"regiond.dev/regiond/images"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/lab"
+)
+
+func newLabUp(f *labFlags) *cobra.Command {
+	var file string
+	var timeout time.Duration
+	imageDir := defaultImageDir
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Bring the lab up and wait until everything in it is Ready",
+		Long: `Bring the lab up and wait until every server is Ready and OpenStack has passed all its gates. What runs already is left
+alone: run it again after anything. Images that are missing are built first.`,
+		Example: `  regiond lab up
+  regiond lab up --lab ci -f lab.yaml --timeout 15m
+
+  # OpenStack with nodes that are namespaces instead of virtual servers: there in seconds
+  printf '%s\n' 'apiVersion: regiond.dev/v1alpha1' 'kind: Lab' \
+    'spec: {openstack: {}, machines: [{name: n1, kind: namespace}, {name: n2, kind: namespace}]}' > lab.yaml
+  regiond lab up --lab fast -f lab.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			l, err := labWish(f, file)
+			if err != nil {
+				return err
+			}
+			if err := lab.CheckPrerequisites(); err != nil {
+				return err
+			}
+			started := time.Now()
+			report := func(format string, args ...any) {
+				fmt.Fprintf(cmd.OutOrStdout(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
+			}
+			report("lab %s: state in %s/%s", l.Name, l.Root, l.Name)
+			config, err := labImages(ctx, l, imageDir, report)
+			if err != nil {
+				return err
+			}
+			if err := bringUp(ctx, l, config); err != nil {
+				return fmt.Errorf("lab %s is not up after %s:\n%w", l.Name, time.Since(started).Round(time.Second), err)
+			}
+			report("lab %s is up: `regiond lab status`, `regiond lab exec -- regiond status`", l.Name)
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml (default: OpenStack on two servers, UEFI, 2 CPUs, 3Gi, one disk of 12Gi)")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long to wait for everything")
+	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; what is missing is built")
+	return c
+}
+
+// bringUp is all of `lab up` after its images: each step leaves alone what is there.
+func bringUp(ctx context.Context, l lab.Lab, config lab.UpConfig) error {
+	if err := l.Up(ctx, config); err != nil {
+		return err
+	}
+	return l.Wait(ctx, config)
+}
+
+// labImages makes the images that a lab needs and are missing.
+func labImages(ctx context.Context, l lab.Lab, imageDir string, report func(string, ...any)) (lab.UpConfig, error) {
+	c := lab.UpConfig{ImageDir: imageDir, Report: report}
+	var err error
+	if c.Program, err = os.Executable(); err != nil {
+		return c, err
+	}
+	if c.Kernel, err = ensureNodeImage(ctx, imageDir, report); err != nil {
+		return c, err
+	}
+	if l.Spec.HasNamespaces() {
+		if c.Rootfs, err = ensureRootfs(ctx, l.Root, imageDir, filepath.Base(filepath.Dir(c.Kernel)), report); err != nil {
+			return c, err
+		}
+	}
+	if o := l.Spec.OpenStack; o != nil {
+		err = ensureComponentImages(ctx, imageDir, []string{string(cmp.Or(o.Release, region.ReleaseEpoxy))}, report)
+	}
+	return c, err
+}
+
+// ensureRootfs unpacks the root file system of the node image for namespace nodes, once a version, and removes those of earlier
+// versions that no lab uses.
+func ensureRootfs(ctx context.Context, labs, imageDir, version string, report func(string, ...any)) (string, error) {
+	folder := filepath.Join(imageDir, "unpacked")
+	dir := filepath.Join(folder, version)
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	used, err := lab.UsedRootfs(labs)
+	if err != nil {
+		return "", err
+	}
+	old, err := filepath.Glob(filepath.Join(folder, "*"))
+	if err != nil {
+		return "", err
+	}
+	for _, o := range old {
+		if slices.Contains(used, o) {
+			continue
+		}
+		if err := os.RemoveAll(o); err != nil {
+			return "", err
+		}
+	}
+	report("image: %s is unpacked for namespace nodes", version)
+	config := images.Config{
+		Dir: imageDir, Release: images.Releases[0], Log: imageLog(os.Stderr, false),
+		Agent: func() (io.ReadCloser, error) { return payload.Open(payload.RegiondNode) },
+		Init:  func() (io.ReadCloser, error) { return payload.Open(payload.RegiondInit) },
+	}
+	_, err = images.Unpack(ctx, config, dir)
+	return dir, err
+}
+
+// labWish is the lab as lab.yaml has it, or as it was brought up before, or the default.
+func labWish(f *labFlags, file string) (lab.Lab, error) {
+	l := lab.Lab{Name: f.name, Root: f.root}
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return l, err
+		}
+		l.Spec, err = lab.ParseConfig(b, file)
+		return l, errors.Join(err, lab.CheckName(f.name))
+	}
+	if l, err := f.open(); err == nil {
+		return l, nil
+	}
+	l.Spec = lab.Default()
+	return l, lab.CheckName(f.name)
+}

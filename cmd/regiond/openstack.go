@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/region"
+)
+
+func newOpenStackCommand() *cobra.Command {
+	var where dataDirFlags
+	var name string
+	cmd := &cobra.Command{
+		Use:   "openstack [--cluster NAME] -- ARG...",
+		Short: "Run OpenStack's own client as the cloud's administrator",
+		Long: `Run OpenStack's own client in the control plane, as the administrator of an OpenStack cluster. Everything
+after -- is the client's. Standard input, output and exit status are its own; without arguments it is
+interactive. Its password comes from a file in its pod and is in no command line.`,
+		Example: `  regiond openstack -- server list --all-projects
+  regiond openstack --cluster lab -- compute service list
+  regiond openstack -- image create --disk-format raw --file /dev/stdin tiny < tiny.img
+  eval "$(sudo regiond openstack rc)"    # for a client of your own`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() != 0 && len(args) > 0 {
+				return errors.New("which command?")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, _, err := where.api()
+			if err != nil {
+				return err
+			}
+			c, err := openstackCluster(cmd.Context(), api, name)
+			if err != nil {
+				return err
+			}
+			dataDir, err := where.resolve()
+			if err != nil {
+				return err
+			}
+			exec := []string{"exec", "--namespace", openstack.Namespace(c.Name), "--container", clientWorkload, "--stdin"}
+			if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+				exec = append(exec, "--tty")
+			}
+			return execKubectl(dataDir, append(append(exec, "deployment/"+clientWorkload, "--", "openstack"), args...))
+		},
+	}
+	where.add(cmd)
+	cmd.PersistentFlags().StringVar(&name, "cluster", "", "OpenStack cluster (default: the only one)")
+	cmd.AddCommand(newOpenStackRCCommand(&name))
+	return cmd
+}
+
+// clientWorkload is the Deployment whose pod has OpenStack's client.
+const clientWorkload = "openstack-client"
+
+func newOpenStackRCCommand(name *string) *cobra.Command {
+	var where dataDirFlags
+	cmd := &cobra.Command{
+		Use:   "rc",
+		Short: "Print the environment for an OpenStack client of your own",
+		Long: `Print shell commands that set the environment by which OpenStack's clients and libraries log in as the
+administrator of an OpenStack cluster. The password is among them: mind where the output goes.`,
+		Example: `  eval "$(sudo regiond openstack rc)" && openstack server list
+  sudo regiond openstack rc --cluster lab > ~/lab.rc`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			api, _, err := where.api()
+			if err != nil {
+				return err
+			}
+			c, err := openstackCluster(cmd.Context(), api, *name)
+			if err != nil {
+				return err
+			}
+			secrets, err := rollout.Secrets(cmd.Context(), api, c.Name)
+			if err != nil {
+				return err
+			}
+			if secrets == nil {
+				return fmt.Errorf("OpenStack cluster %s has no secrets yet; see: regiond status", c.Name)
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), openstackRC(c, secrets))
+			return err
+		},
+	}
+	where.add(cmd)
+	return cmd
+}
+
+// openstackRC is a file that a POSIX shell sources.
+func openstackRC(c *region.OpenStackCluster, secrets map[string]any) string {
+	admin := controller.Admin(c, secrets)
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Administrator of the OpenStack cluster %s. Keep this secret.\n", c.Name)
+	for _, v := range [][2]string{
+		{"OS_AUTH_URL", admin.URL + "/v3"}, {"OS_IDENTITY_API_VERSION", "3"}, {"OS_USERNAME", admin.User}, {"OS_PASSWORD", admin.Password},
+		{"OS_PROJECT_NAME", admin.Project}, {"OS_USER_DOMAIN_NAME", "Default"}, {"OS_PROJECT_DOMAIN_NAME", "Default"},
+	} {
+		fmt.Fprintf(&b, "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
+	}
+	return b.String()
+}
+
+// openstackCluster by its name, or the only one.
+func openstackCluster(ctx context.Context, api client.Client, name string) (*region.OpenStackCluster, error) {
+	var list region.OpenStackClusterList
+	if err := api.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i, c := range list.Items {
+		if c.Name == name || name == "" && len(list.Items) == 1 {
+			return &list.Items[i], nil
+		}
+		names = append(names, c.Name)
+	}
+	switch {
+	case len(names) == 0:
+		return nil, errors.New("the region has no OpenStack cluster; declare one in spec.openstack.clusters of region.yaml")
+	case name == "":
+		return nil, fmt.Errorf("the region has several OpenStack clusters: %s; choose one by --cluster", strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("there is no OpenStack cluster %s; there are %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,4 @@
+package controller
+
+// Doubt is for tests of this package's start.
+var Doubt = doubt

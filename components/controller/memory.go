@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/openstack"
+)
+
+// memory keeps observations by the UID of the cluster. Losing it costs that they are made again, nothing else.
+type memory struct {
+	mu sync.Mutex
+	by map[types.UID]*observations
+}
+
+// observations of one cluster. One turn of a cluster runs at a time, so they need no lock of their own.
+type observations struct {
+	// composed is the state of an input, by its digest: rendering takes tenths of a second.
+	composed struct {
+		of    string
+		state *openstack.State
+		// digests of the nodes' configurations.
+		digests map[string]string
+		err     error
+	}
+	// applied parts: what was found to be as wished, when.
+	applied map[Part]check
+	pruned  check
+	probes  map[string]Probe
+	session *keystone.Session
+	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is wished, its users' passwords too.
+	ensured string
+	hosts   struct {
+		time time.Time
+		of   string
+		by   map[string]gate.Host
+		err  error
+	}
+}
+
+// check is that something was found, or brought, to what is wished.
+type check struct {
+	of   string
+	time time.Time
+}
+
+// recheck is the age at which what was applied is compared again, for changes that no event tells of.
+const recheck = 2 * time.Minute
+
+func (c check) holds(of string, now time.Time) bool { return c.of == of && now.Sub(c.time) < recheck }
+
+func (m *memory) of(uid types.UID) *observations {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by = map[types.UID]*observations{}
+	}
+	o := m.by[uid]
+	if o == nil {
+		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}}
+		m.by[uid] = o
+	}
+	return o
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, uid)
+}

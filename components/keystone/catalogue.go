@@ -1,0 +1,297 @@
+package keystone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/endpoints"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+)
+
+// Catalogue is what is wished of a Keystone.
+type Catalogue struct {
+	// Region of all endpoints, e.g. RegionOne.
+	Region string
+	// Project of the service users.
+	Project string
+	// Roles that each service user has in Project.
+	Roles    []string
+	Users    []User
+	Services []Service
+	// Verified: the users' passwords were found right, and are not tried: each try costs Keystone a fraction of a second.
+	Verified bool
+}
+
+// User of a service.
+type User struct{ Name, Password string }
+
+// Service with one URL for its public, internal and admin endpoint.
+type Service struct{ Name, Type, URL string }
+
+// AmbiguousError: two things are what was looked for. It is a fault that no retry mends, and no choice.
+type AmbiguousError struct {
+	Kind, Name string
+	IDs        []string
+}
+
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one (regiond openstack -- ...)", len(e.IDs), e.Kind, e.Name, strings.Join(e.IDs,
+		", "))
+}
+
+// Ensure brings Keystone to the catalogue. It can be repeated at any time, also after it was cut off, and writes only
+// what differs. What it does not know it leaves alone. It returns what it changed, in words.
+func (s *Session) Ensure(ctx context.Context, c Catalogue) (changed []string, err error) {
+	e := &ensurer{identity: s.identity(), session: s}
+	for _, step := range []func(context.Context, Catalogue) error{e.access, e.services} {
+		if err := step(ctx, c); err != nil {
+			return e.changed, fmt.Errorf("keystone %s: %w", s.url, err)
+		}
+	}
+	return e.changed, nil
+}
+
+type ensurer struct {
+	identity *gophercloud.ServiceClient
+	session  *Session
+	changed  []string
+}
+
+func (e *ensurer) did(format string, args ...any) {
+	e.changed = append(e.changed, fmt.Sprintf(format, args...))
+}
+
+// access ensures the project, the roles, the users, and that each user has each role.
+func (e *ensurer) access(ctx context.Context, c Catalogue) error {
+	domain, err := e.domain(ctx)
+	if err != nil {
+		return err
+	}
+	project, err := e.project(ctx, c.Project, domain)
+	if err != nil {
+		return err
+	}
+	roleIDs := make([]string, len(c.Roles))
+	for i, name := range c.Roles {
+		if roleIDs[i], err = e.role(ctx, name); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, u := range c.Users {
+		errs = append(errs, e.user(ctx, u, c, domain, project, roleIDs))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *ensurer) domain(ctx context.Context) (string, error) {
+	type domain struct {
+		ID string `json:"id"`
+	}
+	var found struct {
+		Domains []domain `json:"domains"`
+	}
+	resp, err := e.identity.Get(ctx, e.identity.ServiceURL("domains")+"?name="+Domain, &found, nil)
+	if _, _, err = gophercloud.ParseResponse(resp, err); err != nil {
+		return "", fmt.Errorf("list domains: %w", err)
+	}
+	d, err := atMostOne("domain", Domain, found.Domains, func(d domain) string { return d.ID })
+	if err == nil && d == nil {
+		err = fmt.Errorf("there is no domain %s; the job schema-keystone makes it", Domain)
+	}
+	if err != nil {
+		return "", err
+	}
+	return d.ID, nil
+}
+
+func (e *ensurer) project(ctx context.Context, name, domain string) (string, error) {
+	all, err := list(ctx, projects.List(e.identity, projects.ListOpts{Name: name, DomainID: domain}), projects.ExtractProjects)
+	if err != nil {
+		return "", fmt.Errorf("list projects: %w", err)
+	}
+	p, err := atMostOne("project", name, all, func(p projects.Project) string { return p.ID })
+	if err != nil {
+		return "", err
+	}
+	if p == nil {
+		if p, err = projects.Create(ctx, e.identity, projects.CreateOpts{Name: name, DomainID: domain,
+			Description: "Users of the services"}).Extract(); err != nil {
+			return "", fmt.Errorf("create project %s: %w", name, err)
+		}
+		e.did("project %s created", name)
+	}
+	return p.ID, nil
+}
+
+func (e *ensurer) role(ctx context.Context, name string) (string, error) {
+	all, err := list(ctx, roles.List(e.identity, roles.ListOpts{Name: name}), roles.ExtractRoles)
+	if err != nil {
+		return "", fmt.Errorf("list roles: %w", err)
+	}
+	r, err := atMostOne("role", name, all, func(r roles.Role) string { return r.ID })
+	if err != nil {
+		return "", err
+	}
+	if r == nil {
+		if r, err = roles.Create(ctx, e.identity, roles.CreateOpts{Name: name}).Extract(); err != nil {
+			return "", fmt.Errorf("create role %s: %w", name, err)
+		}
+		e.did("role %s created", name)
+	}
+	return r.ID, nil
+}
+
+func (e *ensurer) user(ctx context.Context, u User, c Catalogue, domain, project string, roleIDs []string) error {
+	all, err := list(ctx, users.List(e.identity, users.ListOpts{Name: u.Name, DomainID: domain}), users.ExtractUsers)
+	if err != nil {
+		return fmt.Errorf("list users: %w", err)
+	}
+	have, err := atMostOne("user", u.Name, all, func(u users.User) string { return u.ID })
+	if err != nil {
+		return err
+	}
+	created := have == nil
+	enabled := true
+	switch {
+	case created:
+		if have, err = users.Create(ctx, e.identity, users.CreateOpts{Name: u.Name, DomainID: domain, Password: u.Password,
+			Enabled: &enabled}).Extract(); err != nil {
+			return fmt.Errorf("create user %s: %w", u.Name, err)
+		}
+		e.did("user %s created", u.Name)
+	case !have.Enabled:
+		if _, err := users.Update(ctx, e.identity, have.ID, users.UpdateOpts{Enabled: &enabled}).Extract(); err != nil {
+			return fmt.Errorf("enable user %s: %w", u.Name, err)
+		}
+		e.did("user %s enabled", u.Name)
+	}
+	granted, err := list(ctx, roles.ListAssignmentsOnResource(e.identity, roles.ListAssignmentsOnResourceOpts{UserID: have.ID, ProjectID: project}),
+		roles.ExtractRoles)
+	if err != nil {
+		return fmt.Errorf("list roles of user %s: %w", u.Name, err)
+	}
+	for i, id := range roleIDs {
+		if slices.ContainsFunc(granted, func(r roles.Role) bool { return r.ID == id }) {
+			continue
+		}
+		if err := roles.Assign(ctx, e.identity, id, roles.AssignOpts{UserID: have.ID, ProjectID: project}).ExtractErr(); err != nil {
+			return fmt.Errorf("give user %s the role %s: %w", u.Name, c.Roles[i], err)
+		}
+		e.did("user %s was given the role %s", u.Name, c.Roles[i])
+	}
+	if created || c.Verified {
+		return nil
+	}
+	return e.password(ctx, u, c, have.ID)
+}
+
+// password sets a user's password if it is not the declared one: after the secrets were rotated. Keystone tells only by a login.
+func (e *ensurer) password(ctx context.Context, u User, c Catalogue, id string) error {
+	_, err := Login(ctx, Credentials{URL: e.session.url, User: u.Name, Password: u.Password, Project: c.Project})
+	if err == nil || !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
+		return err
+	}
+	if _, err := users.Update(ctx, e.identity, id, users.UpdateOpts{Password: u.Password}).Extract(); err != nil {
+		return fmt.Errorf("set the password of user %s: %w", u.Name, err)
+	}
+	e.did("the password of user %s was set to the declared one", u.Name)
+	return nil
+}
+
+// interfaces of each service's endpoints.
+var interfaces = []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin}
+
+func (e *ensurer) services(ctx context.Context, c Catalogue) error {
+	all, err := list(ctx, services.List(e.identity, nil), services.ExtractServices)
+	if err != nil {
+		return fmt.Errorf("list services: %w", err)
+	}
+	known, err := list(ctx, endpoints.List(e.identity, nil), endpoints.ExtractEndpoints)
+	if err != nil {
+		return fmt.Errorf("list endpoints: %w", err)
+	}
+	for _, want := range c.Services {
+		same := filter(all, func(s services.Service) bool { return s.Type == want.Type })
+		have, err := atMostOne("service", "of type "+want.Type, same, func(s services.Service) string { return s.ID })
+		if err != nil {
+			return err
+		}
+		if have == nil {
+			if have, err = services.Create(ctx, e.identity, services.CreateOpts{Name: want.Name, Type: want.Type}).Extract(); err != nil {
+				return fmt.Errorf("create service %s: %w", want.Type, err)
+			}
+			e.did("service %s created", want.Type)
+		}
+		for _, i := range interfaces {
+			if err := e.endpoint(ctx, c.Region, want, have.ID, i, known); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *ensurer) endpoint(ctx context.Context, region string, want Service, service string, i gophercloud.Availability,
+	known []endpoints.Endpoint) error {
+	same := filter(known, func(k endpoints.Endpoint) bool {
+		return k.ServiceID == service && k.Availability == i && (k.RegionID == region || k.Region == region)
+	})
+	name := fmt.Sprintf("of %s, %s in %s", want.Type, i, region)
+	have, err := atMostOne("endpoint", name, same, func(k endpoints.Endpoint) string { return k.ID })
+	if err != nil {
+		return err
+	}
+	switch {
+	case have == nil:
+		// By 'region', not 'region_id': Keystone makes a region that is not there for the former only.
+		err := endpoints.Create(ctx, e.identity, endpoints.CreateOpts{Availability: i, Region: region, URL: want.URL, ServiceID: service}).Err
+		if err != nil {
+			return fmt.Errorf("create endpoint %s: %w", name, err)
+		}
+		e.did("endpoint %s created: %s", name, want.URL)
+	case have.URL != want.URL:
+		if _, err := endpoints.Update(ctx, e.identity, have.ID, endpoints.UpdateOpts{URL: want.URL}).Extract(); err != nil {
+			return fmt.Errorf("update endpoint %s: %w", name, err)
+		}
+		e.did("endpoint %s changed from %s to %s", name, have.URL, want.URL)
+	}
+	return nil
+}
+
+// list reads all pages.
+func list[T any](ctx context.Context, p pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
+	page, err := p.AllPages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return extract(page)
+}
+
+func filter[T any](all []T, keep func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(t T) bool { return !keep(t) })
+}
+
+// atMostOne returns nil for none.
+func atMostOne[T any](kind, name string, found []T, id func(T) string) (*T, error) {
+	switch len(found) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &found[0], nil
+	}
+	e := &AmbiguousError{Kind: kind, Name: name}
+	for _, f := range found {
+		e.IDs = append(e.IDs, id(f))
+	}
+	return nil, e
+}

@@ -1,0 +1,142 @@
+package keystone_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/keystone/cloudtest"
+)
+
+func login(t *testing.T, c *cloudtest.Cloud) *keystone.Session {
+	t.Helper()
+	s, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func catalogue() keystone.Catalogue {
+	return keystone.Catalogue{Region: "RegionOne", Project: "service", Roles: []string{"admin", "service"},
+		Users: []keystone.User{{Name: "nova", Password: "nova-password"}, {Name: "glance", Password: "glance-password"}},
+		Services: []keystone.Service{{Name: "nova", Type: "compute", URL: "http://10.0.0.1:8774/v2.1"}, {Name: "glance", Type: "image",
+			URL: "http://10.0.0.1:9292"}}}
+}
+
+func TestLogin(t *testing.T) {
+	c := cloudtest.New(t)
+	s := login(t, c)
+	if err := s.Validate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if s.ProjectID == "" || s.Expires.IsZero() {
+		t.Errorf("session %+v", s)
+	}
+	_, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "guessed", Project: "admin"})
+	if err == nil || strings.Contains(err.Error(), "guessed") {
+		t.Errorf("wrong password: %v", err)
+	}
+	s.SetToken("made up")
+	if err := s.Validate(t.Context()); err == nil || !strings.Contains(err.Error(), "Fernet") {
+		t.Errorf("invalid token: %v", err)
+	}
+}
+
+func TestEnsureIsIdempotent(t *testing.T) {
+	c := cloudtest.New(t)
+	s := login(t, c)
+	changed, err := s.Ensure(t.Context(), catalogue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) == 0 || len(c.Items("/identity/v3/endpoints")) != 6 || len(c.Items("/identity/v3/users")) != 3 {
+		t.Errorf("changed %q; endpoints %v", changed, c.Items("/identity/v3/endpoints"))
+	}
+	c.Writes()
+	if changed, err = s.Ensure(t.Context(), catalogue()); err != nil || len(changed) > 0 {
+		t.Errorf("the second time: changed %q, %v", changed, err)
+	}
+	if w := c.Writes(); len(w) > 0 {
+		t.Errorf("the second time wrote %q", w)
+	}
+}
+
+// A regiond that is killed after any request continues.
+func TestEnsureContinues(t *testing.T) {
+	for _, cut := range []string{"POST /identity/v3/roles", "POST /identity/v3/users", "PUT /identity/v3/projects", "POST /identity/v3/services",
+		"POST /identity/v3/endpoints"} {
+		c := cloudtest.New(t)
+		s := login(t, c)
+		c.Refuse(cut, http.StatusServiceUnavailable)
+		if _, err := s.Ensure(t.Context(), catalogue()); err == nil {
+			t.Errorf("%s: no error", cut)
+		}
+		c.Refuse(cut, 0)
+		if _, err := s.Ensure(t.Context(), catalogue()); err != nil {
+			t.Errorf("%s: %v", cut, err)
+		}
+		if n := len(c.Items("/identity/v3/endpoints")); n != 6 {
+			t.Errorf("%s: %d endpoints", cut, n)
+		}
+		if n := len(c.Items("/identity/v3/services")); n != 2 {
+			t.Errorf("%s: %d services", cut, n)
+		}
+	}
+}
+
+func TestEnsureRepairsDrift(t *testing.T) {
+	c := cloudtest.New(t)
+	s := login(t, c)
+	want := catalogue()
+	if _, err := s.Ensure(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	want.Users[0].Password = "rotated"
+	want.Services[1].URL = "http://10.0.0.2:9292"
+	want.Verified = true
+	if changed, err := s.Ensure(t.Context(), want); err != nil || len(changed) != 3 {
+		t.Errorf("passwords that are said to be right are tried: changed %q, %v", changed, err)
+	}
+	want.Verified = false
+	changed, err := s.Ensure(t.Context(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(changed) != 1 { // the password
+		t.Errorf("changed %q", changed)
+	}
+	if strings.Contains(strings.Join(changed, " "), "rotated") {
+		t.Errorf("a password is told: %q", changed)
+	}
+	if _, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "nova", Password: "rotated",
+		Project: "service"}); err != nil {
+		t.Error(err)
+	}
+	if i := slices.IndexFunc(c.Items("/identity/v3/endpoints"), func(i cloudtest.Item) bool { return i["url"] == "http://10.0.0.1:9292" }); i >= 0 {
+		t.Error("an endpoint has the old address")
+	}
+}
+
+func TestEnsureRefusesToChoose(t *testing.T) {
+	for path, item := range map[string]cloudtest.Item{
+		"/identity/v3/services": {"name": "nova2", "type": "compute", "enabled": true},
+		"/identity/v3/users":    {"name": "nova", "domain_id": "default", "enabled": true},
+		"/identity/v3/projects": {"name": "service", "domain_id": "default"},
+	} {
+		c := cloudtest.New(t)
+		s := login(t, c)
+		if _, err := s.Ensure(t.Context(), catalogue()); err != nil {
+			t.Fatal(err)
+		}
+		c.Add(path, item)
+		_, err := s.Ensure(t.Context(), catalogue())
+		var ambiguous *keystone.AmbiguousError
+		if !errors.As(err, &ambiguous) || len(ambiguous.IDs) != 2 {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package retirement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/region"
+)
+
+// Options of a retirement.
+type Options struct {
+	// Force goes on when it can't be seen that the machine is off: whoever forces it vouches for that.
+	Force bool
+	// Progress is told each step in words.
+	Progress func(text string)
+	// OffTimeout bounds the wait for the machine to be off.
+	OffTimeout time.Duration
+}
+
+// disabledReason is what Nova shows.
+const disabledReason = "regiond: it is being retired"
+
+// Steps says what Retire will do, for a plan.
+func (s *Survey) Steps() []string {
+	var all []string
+	for _, c := range s.Clouds {
+		for _, v := range c.Services {
+			all = append(all, fmt.Sprintf("OpenStack %s: disable %s, so that nothing new is scheduled on it", c.Cluster, v.Binary))
+		}
+	}
+	switch {
+	case s.Server != nil:
+		all = append(all, "power the server off by its BMC, keep it off, and remove its host's rights and configuration")
+	case s.Host != nil:
+		all = append(all, "remove the host, its rights and its configuration (regiond can't power it off: it must be off)")
+	}
+	for _, c := range s.Clouds {
+		for _, a := range c.Agents {
+			all = append(all, fmt.Sprintf("OpenStack %s: delete Neutron's %s", c.Cluster, a.Binary))
+		}
+		for _, v := range c.Services {
+			all = append(all, fmt.Sprintf("OpenStack %s: delete %s, its host's mapping to the cell and its resource provider", c.Cluster, v.Binary))
+		}
+		for _, p := range c.Providers {
+			all = append(all, fmt.Sprintf("OpenStack %s: delete what is left of the resource provider %s, with allocations of instances that are gone",
+				c.Cluster, p.Name))
+		}
+	}
+	return all
+}
+
+// Retire does it. The machine is off before its services are deleted: a service that runs would register again.
+func (s *Survey) Retire(ctx context.Context, o Options) error {
+	if err := s.Refusal(); err != nil {
+		return err
+	}
+	if err := s.silent(); err != nil && !o.Force {
+		return err
+	}
+	for _, c := range s.Clouds {
+		if err := c.close(ctx, s.Name, o.Progress); err != nil {
+			return err
+		}
+	}
+	if err := s.Refusal(); err != nil { // one was scheduled before the service was disabled
+		return fmt.Errorf("%w; nothing new is scheduled on it", err)
+	}
+	if err := s.stop(ctx, o); err != nil {
+		return err
+	}
+	for _, c := range s.Clouds {
+		if err := c.forget(ctx, s.Name, o.Progress); err != nil {
+			return fmt.Errorf("OpenStack cluster %s: %w", c.Cluster, err)
+		}
+	}
+	return nil
+}
+
+// close disables the host's services and looks again.
+func (c *Cloud) close(ctx context.Context, name string, progress func(string)) error {
+	for _, v := range c.Services {
+		if v.Status == string(services.ServiceDisabled) {
+			continue
+		}
+		o := services.UpdateOpts{Status: services.ServiceDisabled, DisabledReason: disabledReason}
+		if _, err := services.Update(ctx, c.clients.Nova, v.ID, o).Extract(); err != nil {
+			return fmt.Errorf("disable %s on %s: %w", v.Binary, name, err)
+		}
+		progress(v.Binary + " disabled")
+	}
+	return c.refresh(ctx, name)
+}
+
+// stop sees to it that the machine is off, and that its agent has no rights any more.
+func (s *Survey) stop(ctx context.Context, o Options) error {
+	switch {
+	case s.Server != nil:
+		return s.stopServer(ctx, o)
+	case s.Host != nil && !host.Enrolled(s.Host):
+		return fmt.Errorf("host %s belongs to a server that is not there; nothing was deleted", s.Name)
+	}
+	if s.Host == nil {
+		return nil
+	}
+	if err := enrollserver.Unenroll(ctx, s.api, s.Name); err != nil {
+		return err
+	}
+	o.Progress("host removed with its rights and its configuration")
+	return nil
+}
+
+// silent says why a machine without a BMC may not be taken for off: what Nova hears of it is what there is to go by.
+func (s *Survey) silent() error {
+	if s.Server != nil {
+		return nil
+	}
+	for _, c := range s.Clouds {
+		for _, v := range c.Services {
+			if v.State == "up" {
+				return fmt.Errorf("%s on %s still reports to OpenStack %s, and regiond can't power the machine off; "+
+					"stop it, wait a minute, and do this again, or vouch for it by --force",
+					v.Binary, s.Name, c.Cluster)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Survey) stopServer(ctx context.Context, o Options) error {
+	if !s.Server.Spec.Retired {
+		before := s.Server.DeepCopy()
+		s.Server.Spec.Retired = true
+		if err := s.api.Patch(ctx, s.Server, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("server %s: %w", s.Name, err)
+		}
+	}
+	o.Progress("waiting for the server to be powered off")
+	last := ""
+	err := wait.PollUntilContextTimeout(ctx, time.Second, o.OffTimeout, true, func(ctx context.Context) (bool, error) {
+		now := &region.Server{}
+		if err := s.api.Get(ctx, client.ObjectKey{Name: s.Name}, now); err != nil {
+			last = err.Error()
+			return false, client.IgnoreNotFound(err) // the API server may be restarting
+		}
+		for _, c := range now.Status.Conditions {
+			if c.Type == region.ConditionReady {
+				last = c.Message
+			}
+		}
+		return now.Status.Phase == region.PhaseRetired, nil
+	})
+	switch {
+	case err == nil:
+		o.Progress("the server is off; its host's rights and configuration are removed")
+		return nil
+	case ctx.Err() != nil, !o.Force:
+		return fmt.Errorf("server %s is not seen to be off: %w; last: %s; do this again, or vouch for it by --force", s.Name, err, last)
+	}
+	o.Progress("the server is not seen to be off; forced")
+	return host.Remove(ctx, s.api, s.Name)
+}
+
+// forget deletes what a cloud knows of the host.
+func (c *Cloud) forget(ctx context.Context, name string, progress func(string)) error {
+	for _, a := range c.Agents {
+		if err := gate.Absent(deleteAgent(ctx, c.clients.Neutron, a.ID)); err != nil {
+			return fmt.Errorf("delete Neutron's %s: %w", a.Binary, err)
+		}
+		progress("Neutron's " + a.Binary + " deleted")
+	}
+	for _, v := range c.Services {
+		// Nova deletes the host's mapping, compute node and resource provider with the service, and refuses while an instance is on it.
+		err := gate.Absent(services.Delete(ctx, c.clients.Nova, v.ID).Err)
+		if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+			return fmt.Errorf("nova does not delete %s, since instances or migrations are still on %s; "+
+				"see: regiond openstack -- server migration list --host %s: %w", v.Binary, name, name, err)
+		}
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", v.Binary, err)
+		}
+		progress(v.Binary + " deleted, with its host's mapping")
+	}
+	for _, p := range c.Providers {
+		if err := c.forgetProvider(ctx, p, progress); err != nil {
+			return fmt.Errorf("resource provider %s: %w", p.Name, err)
+		}
+	}
+	return c.verify(ctx, name)
+}
+
+// forgetProvider deletes a resource provider, if it is still there, after the allocations of instances that are not.
+func (c *Cloud) forgetProvider(ctx context.Context, p resourceproviders.ResourceProvider, progress func(string)) error {
+	allocations, err := resourceproviders.GetAllocations(ctx, c.clients.Placement, p.UUID).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		progress("resource provider deleted")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for consumer := range allocations.Allocations {
+		err := servers.Get(ctx, c.clients.Nova, consumer).Err
+		switch {
+		case err == nil:
+			return fmt.Errorf("it holds resources of the instance %s, which exists; move or delete that first", consumer)
+		case !gophercloud.ResponseCodeIs(err, http.StatusNotFound):
+			return fmt.Errorf("is there an instance %s, of which it holds resources: %w", consumer, err)
+		}
+		resp, err := c.clients.Placement.Delete(ctx, c.clients.Placement.ServiceURL("allocations", consumer), nil)
+		if _, _, err = gophercloud.ParseResponse(resp, err); gate.Absent(err) != nil {
+			return fmt.Errorf("delete the allocation of %s: %w", consumer, err)
+		}
+		progress("the allocation of " + consumer + ", an instance that is gone, deleted")
+	}
+	if err := gate.Absent(resourceproviders.Delete(ctx, c.clients.Placement, p.UUID).Err); err != nil {
+		return err
+	}
+	progress("resource provider deleted")
+	return nil
+}
+
+// verify that nothing is left.
+func (c *Cloud) verify(ctx context.Context, name string) error {
+	if err := c.refresh(ctx, name); err != nil {
+		return err
+	}
+	if !c.empty() {
+		return errors.New("something of it came back while it was deleted; is the machine off? do this again")
+	}
+	return nil
+}
+
+// deleteAgent is not among gophercloud's calls.
+func deleteAgent(ctx context.Context, c *gophercloud.ServiceClient, id string) error {
+	resp, err := c.Delete(ctx, c.ServiceURL("agents", id), nil)
+	_, _, err = gophercloud.ParseResponse(resp, err)
+	return err
+}
