@@ -51,8 +51,13 @@ payload: ## build what the binary carries: runc, CNI plugins, shim, pause, CoreD
 images: build ## build the node image and the netboot files
 	$(REGIOND) image build
 
-lab: build ## bring up a region in namespaces and virtual servers (LAB=name)
+lab: build ## a region in namespaces and virtual servers, up to two virtual machines that ping each other (LAB=name)
 	$(REGIOND) lab up --lab $(LAB)
+	$(REGIOND) lab vm create --lab $(LAB) vm1 vm2
+	$(REGIOND) lab vm ping --lab $(LAB) vm1 vm2
+	$(REGIOND) lab vm ping --lab $(LAB) vm2 vm1
+	$(REGIOND) lab vm console --lab $(LAB) vm1
+	$(REGIOND) lab vm console --lab $(LAB) vm2
 	$(REGIOND) lab exec --lab $(LAB) -- regiond status
 
 lab-down: ## end the lab and remove everything it made (LAB=name)
@@ -65,9 +70,16 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	$(REGIOND) image build
 	go test -count=1 -tags=$(TAGS),integration ./test/cli -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./bootstrap/kube/cluster -regiond=$(abspath $(REGIOND))
+	go test -count=1 -tags=$(TAGS),integration ./images/pull -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/rollout -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/controller -run Run -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Boots ./hardware/netboot
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run NamespaceNode ./node
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer
+	go test -count=1 -tags=$(TAGS),integration -run QEMU ./images/guest
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Ansible ./components/configgen
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./test/bench/render
 
 debian: build ## install regiond on a Debian 13 machine with systemd and cgroup v2, in QEMU (half an hour)
 	test/debian/run $(REGIOND)

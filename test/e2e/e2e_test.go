@@ -25,7 +25,7 @@ func TestRegion(t *testing.T) {
 
 	t.Run("from nothing to Ready", func(t *testing.T) {
 		l := l.on(t)
-		u := l.Up()
+		u := l.Up("-f", l.Write(oneServer))
 		l.Wait(u)
 		assertStages(t, u.Lines())
 		if s := l.Status(); s.ControlPlane != "Ready" || !s.Machines[0].Ready {
@@ -102,12 +102,7 @@ func TestRegion(t *testing.T) {
 // written to; when the profile names one the server is installed by itself.
 func TestBIOS(t *testing.T) {
 	l := NewLab(t, *regiond, "bios")
-	file := filepath.Join(t.TempDir(), "lab.yaml")
-	err := os.WriteFile(file, []byte("apiVersion: regiond.dev/v1alpha1\nkind: Lab\nspec: {machines: [{name: old1, firmware: BIOS, disks: [12Gi, 14Gi]}]}\n"), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := l.Up("-f", file)
+	u := l.Up("-f", l.Write("spec: {machines: [{name: old1, firmware: BIOS, disks: [12Gi, 14Gi]}]}"))
 	l.Eventually("control plane", 3*time.Minute, func() (bool, string) {
 		lines := strings.Join(u.Lines(), "\n")
 		return strings.Contains(lines, string(lab.StageControlPlane)), lines
@@ -130,7 +125,7 @@ func TestBIOS(t *testing.T) {
 // TestTwoLabs: labs of two people on one machine do not see each other.
 func TestTwoLabs(t *testing.T) {
 	a, b := NewLab(t, *regiond, "a"), NewLab(t, *regiond, "b")
-	ua, ub := a.Up(), b.Up()
+	ua, ub := a.Up("-f", a.Write(oneServer)), b.Up("-f", b.Write(oneServer))
 	for _, x := range []struct {
 		l *Lab
 		u *Up

@@ -5,10 +5,12 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,14 +43,17 @@ func NewLab(t *testing.T, regiond, suffix string) *Lab {
 
 // keepEvidence of a failed test in the test's log: what regiond says, and the ends of the logs.
 func (l *Lab) keepEvidence() {
-	out, err := l.command("lab", "exec", "--lab", l.name, "--", "regiond", "kubectl", "get", "servers,hosts", "-o", "yaml").CombinedOutput()
-	l.Logf("servers and hosts (%v):\n%s", err, out)
+	out, err := l.command("lab", "exec", "--lab", l.name, "--", "regiond", "kubectl", "get", "servers,hosts,openstackclusters", "-o", "yaml").CombinedOutput()
+	l.Logf("servers, hosts and OpenStack (%v):\n%s", err, out)
+	out, err = l.command("lab", "exec", "--lab", l.name, "--", "regiond", "kubectl", "get", "pods,jobs,events", "-A", "-o", "wide").CombinedOutput()
+	l.Logf("pods (%v):\n%s", err, out)
 	logs, err := filepath.Glob(filepath.Join(lab.DefaultRoot, l.name, "*", "*.log"))
 	more, err2 := filepath.Glob(filepath.Join(lab.DefaultRoot, l.name, "*", "*", "*.log"))
-	if err != nil || err2 != nil {
-		l.Log(err, err2)
+	nodes, err3 := filepath.Glob(filepath.Join(lab.DefaultRoot, l.name, "machines", "*", "upper", "var", "log", "*.log"))
+	if err := errors.Join(err, err2, err3); err != nil {
+		l.Log(err)
 	}
-	for _, f := range append(logs, more...) {
+	for _, f := range slices.Concat(logs, more, nodes) {
 		b, err := os.ReadFile(f)
 		if n := len(b); n > 6000 {
 			b = b[n-6000:]
@@ -126,6 +131,19 @@ func (u *Up) Lines() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]string(nil), u.lines...)
+}
+
+// oneServer is the least that a region can be installed on.
+const oneServer = "spec: {machines: [{name: node1}]}"
+
+// Write lab.yaml with the given spec and return its path.
+func (l *Lab) Write(spec string) string {
+	l.Helper()
+	file := filepath.Join(l.TempDir(), "lab.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: regiond.dev/v1alpha1\nkind: Lab\n"+spec+"\n"), 0o600); err != nil {
+		l.Fatal(err)
+	}
+	return file
 }
 
 // Wait for `lab up` to end well.

@@ -5,17 +5,13 @@ package lab
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
-	"path/filepath"
 	"regexp"
 
-	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/region"
-	"regiond.dev/regiond/test/lab/machine"
 )
 
 // DefaultRoot is where labs keep their state, a folder each.
@@ -31,17 +27,39 @@ type Config struct {
 // Spec is what a lab is made of.
 type Spec struct {
 	Machines []MachineSpec `json:"machines"`
+	// OpenStack that the lab's machines are the compute nodes of. Absent: the region ends with its servers.
+	OpenStack *OpenStackSpec `json:"openstack,omitempty"`
 }
+
+// OpenStackSpec is the lab's OpenStack cluster.
+type OpenStackSpec struct {
+	// Release, default epoxy.
+	Release region.OpenStackRelease `json:"release,omitempty"`
+}
+
+// MachineKind is what a machine is made of.
+type MachineKind string
+
+// Kinds of machines.
+const (
+	// KindVM is a virtual server that regiond discovers, netboots and installs.
+	KindVM MachineKind = "vm"
+	// KindNamespace is an installed node without a machine: the same image's root file system and the same agent,
+	// in namespaces of this kernel. It has no BMC and isn't netbooted; it is there in seconds.
+	KindNamespace MachineKind = "namespace"
+)
 
 // MachineSpec is a virtual server.
 type MachineSpec struct {
 	// Name of the machine, a DNS label of at most 10 bytes (its tap device is "tap-" + name).
 	Name string `json:"name"`
+	// Kind is vm (default) or namespace. All that follows is of a vm only.
+	Kind MachineKind `json:"kind,omitempty"`
 	// Firmware is UEFI (default) or BIOS.
 	Firmware inventory.FirmwareMode `json:"firmware,omitempty"`
 	// CPUs, default 2.
 	CPUs int `json:"cpus,omitempty"`
-	// Memory, default 2Gi.
+	// Memory, default 2Gi, with OpenStack 3Gi.
 	Memory string `json:"memory,omitempty"`
 	// Disks by size, default one of 12Gi.
 	Disks []string `json:"disks,omitempty"`
@@ -55,8 +73,10 @@ type Lab struct {
 	Spec Spec
 }
 
-// Default is the lab without a lab.yaml: one server with UEFI.
-func Default() Spec { return Spec{Machines: []MachineSpec{{Name: "node1"}}} }
+// Default is the lab without a lab.yaml: OpenStack with two compute nodes, which are servers with UEFI.
+func Default() Spec {
+	return Spec{Machines: []MachineSpec{{Name: "node1"}, {Name: "node2"}}, OpenStack: &OpenStackSpec{Release: region.ReleaseEpoxy}}
+}
 
 var (
 	labName     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
@@ -90,6 +110,9 @@ func (s Spec) check() error {
 	if n := len(s.Machines); n < 1 || n > 64 {
 		return fmt.Errorf("spec.machines: %d machines: want 1 to 64", n)
 	}
+	if o := s.OpenStack; o != nil && o.Release != "" && o.Release != region.ReleaseEpoxy && o.Release != region.ReleaseGazpacho {
+		return fmt.Errorf("spec.openstack.release: %q: want %s or %s", o.Release, region.ReleaseEpoxy, region.ReleaseGazpacho)
+	}
 	seen := map[string]bool{}
 	for i, m := range s.Machines {
 		at := fmt.Sprintf("spec.machines[%d]", i)
@@ -100,13 +123,19 @@ func (s Spec) check() error {
 			return fmt.Errorf("%s.name: %q is there twice", at, m.Name)
 		}
 		seen[m.Name] = true
+		switch {
+		case m.Kind != "" && m.Kind != KindVM && m.Kind != KindNamespace:
+			return fmt.Errorf("%s.kind: %q: want %s or %s", at, m.Kind, KindVM, KindNamespace)
+		case m.Kind == KindNamespace && (m.Firmware != "" || m.CPUs != 0 || m.Memory != "" || m.Disks != nil):
+			return fmt.Errorf("%s: a namespace has no firmware, CPUs, memory or disks of its own: leave them out", at)
+		}
 		if f := m.firmware(); f != inventory.FirmwareUEFI && f != inventory.FirmwareBIOS {
 			return fmt.Errorf("%s.firmware: %q: want UEFI or BIOS", at, f)
 		}
 		if m.CPUs < 0 || m.CPUs > 64 {
 			return fmt.Errorf("%s.cpus: %d: want 1 to 64", at, m.CPUs)
 		}
-		if _, err := quantity(m.Memory, defaultMemory); err != nil {
+		if _, err := s.memory(m); err != nil {
 			return fmt.Errorf("%s.memory: %w", at, err)
 		}
 		for j, d := range m.Disks {
@@ -120,8 +149,18 @@ func (s Spec) check() error {
 
 const (
 	defaultMemory = "2Gi"
-	defaultDisk   = "12Gi"
+	// A compute node runs Open vSwitch, libvirt, nova-compute and Neutron's agents (about 700 MB) beside a guest that
+	// is emulated.
+	defaultComputeMemory = "3Gi"
+	defaultDisk          = "12Gi"
 )
+
+func (s Spec) memory(m MachineSpec) (int64, error) {
+	if s.OpenStack != nil {
+		return quantity(m.Memory, defaultComputeMemory)
+	}
+	return quantity(m.Memory, defaultMemory)
+}
 
 func quantity(s, def string) (int64, error) {
 	if s == "" {
@@ -134,69 +173,9 @@ func quantity(s, def string) (int64, error) {
 	return q.Value(), nil
 }
 
+// VM tells whether the machine is a virtual server.
+func (m MachineSpec) VM() bool { return m.Kind != KindNamespace }
+
 func (m MachineSpec) firmware() inventory.FirmwareMode {
 	return cmp.Or(m.Firmware, inventory.FirmwareUEFI)
-}
-
-// Addresses of every lab. Labs do not see each other, so all of them may have the same.
-var (
-	provisioning = netip.MustParsePrefix("10.99.0.0/24")
-	seedAddress  = netip.MustParseAddr("10.99.0.1")
-	bmcNetwork   = netip.MustParsePrefix("10.98.0.0/24")
-	seedBMC      = netip.MustParseAddr("10.98.0.1")
-)
-
-// bmcAddress of the i-th machine.
-func bmcAddress(i int) netip.Addr {
-	a := bmcNetwork.Addr().As4()
-	a[3] = byte(11 + i)
-	return netip.AddrFrom4(a)
-}
-
-func bmcAddressPort(i int) netip.AddrPort { return netip.AddrPortFrom(bmcAddress(i), ipmiPort) }
-
-// identity of a machine, derived from the names of lab and machine so that it stays the same.
-type identity uuid.UUID
-
-func (l Lab) identity(i int) identity {
-	return identity(uuid.NewSHA1(uuid.NameSpaceDNS, []byte(l.Spec.Machines[i].Name+"."+l.Name+".lab.regiond.dev")))
-}
-
-func (id identity) serialNumber() string { return fmt.Sprintf("LAB%X", id[:4]) }
-
-func (id identity) diskSerialNumber(j int) string { return fmt.Sprintf("DISK%X-%d", id[:4], j) }
-
-// machine is the i-th machine of the lab as QEMU's configuration.
-func (l Lab) machine(i int) (machine.Config, error) {
-	m := l.Spec.Machines[i]
-	id := l.identity(i)
-	memory, err := quantity(m.Memory, defaultMemory)
-	if err != nil {
-		return machine.Config{}, err
-	}
-	disks := m.Disks
-	if len(disks) == 0 {
-		disks = []string{defaultDisk}
-	}
-	c := machine.Config{
-		Name:         m.Name,
-		Dir:          filepath.Join(l.dir(), "machines", m.Name),
-		UUID:         uuid.UUID(id).String(),
-		SerialNumber: id.serialNumber(),
-		Firmware:     m.firmware(),
-		CPUs:         cmp.Or(m.CPUs, 2),
-		Memory:       int(memory >> 20),
-		// 02 in the first byte: locally administered (IEEE 802).
-		MACAddress: fmt.Sprintf("02:99:%02x:%02x:%02x:%02x", id[0], id[1], id[2], i),
-		Tap:        "tap-" + m.Name,
-		OVMF:       "/usr/share/OVMF",
-	}
-	for j, d := range disks {
-		size, err := quantity(d, defaultDisk)
-		if err != nil {
-			return machine.Config{}, err
-		}
-		c.Disks = append(c.Disks, machine.Disk{SerialNumber: id.diskSerialNumber(j), Bytes: size})
-	}
-	return c, nil
 }

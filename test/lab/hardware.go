@@ -29,7 +29,10 @@ func (l Lab) RunHardware(ctx context.Context, kvm bool, log *slog.Logger) error 
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	var machines []*machine.Machine
-	for i := range l.Spec.Machines {
+	for i, spec := range l.Spec.Machines {
+		if !spec.VM() {
+			continue
+		}
 		c, err := l.machine(i)
 		if err != nil {
 			return err

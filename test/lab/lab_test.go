@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +22,10 @@ func TestParseConfig(t *testing.T) {
 		{"twice", head + "spec: {machines: [{name: a}, {name: a}]}", `spec.machines[1].name: "a" is there twice`},
 		{"bad name", head + "spec: {machines: [{name: A_1}]}", `spec.machines[0].name: "A_1"`},
 		{"bad disk", head + "spec: {machines: [{name: a, disks: [big]}]}", `spec.machines[0].disks[0]: "big" is no size`},
+		{"namespace", head + "spec: {openstack: {release: gazpacho}, machines: [{name: a, kind: namespace}, {name: b, kind: vm}]}", ""},
+		{"unknown kind", head + "spec: {machines: [{name: a, kind: pod}]}", `spec.machines[0].kind: "pod": want vm or namespace`},
+		{"namespace with a disk", head + "spec: {machines: [{name: a, kind: namespace, disks: [1Gi]}]}", "spec.machines[0]: a namespace has no"},
+		{"unknown release", head + "spec: {openstack: {release: zed}, machines: [{name: a}]}", `spec.openstack.release: "zed": want epoxy or gazpacho`},
 		{"bad firmware", head + "spec: {machines: [{name: a, firmware: uefi}]}", `"uefi": want UEFI or BIOS`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -48,7 +53,7 @@ func TestMachineIdentity(t *testing.T) {
 			if again, _ := l.machine(i); again.UUID != m.UUID {
 				t.Errorf("machine %s has another UUID each time", m.Name)
 			}
-			for _, id := range []string{m.UUID, m.SerialNumber, m.MACAddress, m.Dir, m.Disks[0].SerialNumber} {
+			for _, id := range []string{m.UUID, m.SerialNumber, m.MACAddress, m.Data.MACAddress, m.Dir, m.Disks[0].SerialNumber} {
 				if other, ok := seen[id]; ok {
 					t.Errorf("%s of lab %s has %s in common with %s", m.Name, name, id, other)
 				}
@@ -95,13 +100,104 @@ func TestParseHierarchies(t *testing.T) {
 
 // What the lab declares must be what an operator could declare.
 func TestRegion(t *testing.T) {
-	l := Lab{Name: "x", Root: "/labs", Spec: Spec{Machines: []MachineSpec{{Name: "a"}, {Name: "b", Firmware: "BIOS"}}}}
-	b, err := yaml.Marshal(l.region("/images"))
-	if err != nil {
-		t.Fatal(err)
+	for name, spec := range map[string]Spec{
+		"default": Default(),
+		"servers": {Machines: []MachineSpec{{Name: "a"}, {Name: "b", Firmware: "BIOS"}}},
+		"nodes":   {Machines: []MachineSpec{{Name: "a", Kind: KindNamespace}}, OpenStack: &OpenStackSpec{}},
+		"both":    {Machines: []MachineSpec{{Name: "a", Kind: KindNamespace}, {Name: "b"}}, OpenStack: &OpenStackSpec{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := Lab{Name: "x", Root: "/labs", Spec: spec}
+			b, err := yaml.Marshal(l.region("/images"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := region.Load(b, "region.yaml")
+			if err != nil {
+				t.Fatalf("%v\n%s", err, b)
+			}
+			if got, want := len(doc.Region.Spec.OpenStack.Clusters) > 0, spec.OpenStack != nil; got != want {
+				t.Errorf("OpenStack is declared: %v, want %v", got, want)
+			}
+			for i, p := range doc.Region.Spec.Hardware.Profiles {
+				if n := p.Network.Interfaces; len(n) != 2 || n[1].Name != dataInterface || n[1].DHCP || n[1].Match.PermanentMACAddress != l.macAddress(i, dataInterface) {
+					t.Errorf("%s: interfaces %+v", p.Name, n)
+				}
+			}
+		})
 	}
-	if _, err := region.Load(b, "region.yaml"); err != nil {
-		t.Errorf("%v\n%s", err, b)
+}
+
+// Each gate is reported once and in order, whatever order they are seen in; a lab that is up already has no news.
+func TestGates(t *testing.T) {
+	var lines []string
+	report := func(f string, a ...any) { lines = append(lines, fmt.Sprintf(f, a...)) }
+	c := &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: clusterName, Generation: 2}}
+	w := clusterWaiter{}
+	if w.next(nil, report) || w.next(c, report) || len(lines) != 0 {
+		t.Fatalf("before anything: %q", lines)
+	}
+	c.Status.Conditions = []metav1.Condition{condition(region.ConditionRabbitMQ, metav1.ConditionTrue)}
+	if w.next(c, report); len(lines) != 0 {
+		t.Errorf("RabbitMQ before MariaDB: %q", lines)
+	}
+	for _, gate := range region.Gates {
+		c.Status.Conditions = append(c.Status.Conditions, condition(gate, metav1.ConditionTrue))
+		w.next(c, report)
+		w.next(c, report)
+	}
+	for i, gate := range region.Gates {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], GateLine(gate)) {
+			t.Fatalf("gate %d is %s; lines %q", i, gate, lines)
+		}
+	}
+	c.Status.Nodes = []region.OpenStackNode{{Name: "n1", Ready: true}, {Name: "n2", Message: "agent is down"}}
+	c.Status.Conditions = append(c.Status.Conditions, condition(region.ConditionReady, metav1.ConditionTrue))
+	c.Status.ObservedGeneration = 1
+	if w.next(c, report) || len(lines) != len(region.Gates)+1 {
+		t.Errorf("Ready of an earlier wish: %q", lines)
+	}
+	if err := clusterProblem(c); err == nil || !strings.Contains(err.Error(), "node n2: agent is down") {
+		t.Errorf("problem: %v", err)
+	}
+	c.Status.ObservedGeneration = 2
+	if !w.next(c, report) || !w.next(c, report) || len(lines) != len(region.Gates)+2 || clusterProblem(c) != nil {
+		t.Errorf("Ready: %q, %v", lines, clusterProblem(c))
+	}
+	again := clusterWaiter{}
+	if before := len(lines); !again.next(c, report) || len(lines) != before+1 {
+		t.Errorf("a cluster that was up already: %q", lines[before:])
+	}
+	c.Status.Conditions = []metav1.Condition{{Type: region.ConditionMariaDB, Status: metav1.ConditionFalse, Reason: "NotReady", Message: "pod mariadb-0 is starting"}}
+	quiet := clusterWaiter{}
+	quiet.next(c, report)
+	quiet.spoke = quiet.spoke.Add(-patience - 1)
+	if quiet.next(c, report); !strings.HasSuffix(lines[len(lines)-1], "waits: MariaDB: NotReady: pod mariadb-0 is starting") {
+		t.Errorf("after a while: %q", lines[len(lines)-1])
+	}
+}
+
+// A namespace node is Ready by what its Host says.
+func TestNodeStages(t *testing.T) {
+	var lines []string
+	node := corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	h := region.Host{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	w := newWaiter(Lab{Name: "x", Spec: Spec{Machines: []MachineSpec{{Name: "n1", Kind: KindNamespace}}}}, func(f string, a ...any) { lines = append(lines, fmt.Sprintf(f, a...)) })
+	facts := func() Facts { return Facts{Nodes: []corev1.Node{node}, Hosts: []region.Host{h}} }
+	if w.next(facts()) || len(lines) != 1 {
+		t.Fatalf("before it joined: %q", lines)
+	}
+	h.Status.BootID = "b"
+	h.Status.Conditions = []metav1.Condition{{Type: region.ConditionHealthy, Status: metav1.ConditionFalse, Reason: "ServiceFailed", Message: "x"}}
+	if w.next(facts()) || len(lines) != 2 {
+		t.Errorf("joined: %q", lines)
+	}
+	if err := w.stuck(facts(), nil); err == nil || !strings.Contains(err.Error(), "n1 is not Ready: ServiceFailed: x") {
+		t.Errorf("stuck: %v", err)
+	}
+	h.Status.Conditions[0].Status = metav1.ConditionTrue
+	if !w.next(facts()) || !w.next(facts()) || len(lines) != 3 || lines[2] != "n1: Ready" {
+		t.Errorf("Ready: %q", lines)
 	}
 }
 
@@ -115,8 +211,8 @@ func TestStages(t *testing.T) {
 	s.Spec.BMC.Address = "10.98.0.11"
 	node := corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	var lines []string
-	w := waiter{
-		lab:    Lab{Name: "x", Spec: Default()},
+	w := &waiter{
+		lab:    Lab{Name: "x", Spec: Spec{Machines: []MachineSpec{{Name: "node1"}}}},
 		report: func(f string, a ...any) { lines = append(lines, f) },
 		seen:   map[string]int{}, percent: map[string]int64{},
 	}

@@ -70,3 +70,41 @@ func (l Lab) Power(ctx context.Context, name, action string) (bmc.PowerState, er
 	}
 	return d.Power(ctx)
 }
+
+// PowerNode does to a namespace node what Power does to a virtual server. It has no button to press: shutdown is off.
+func (l Lab) PowerNode(name, action, program string) (bmc.PowerState, error) {
+	if err := l.CheckPower(name, action); err != nil {
+		return bmc.PowerUnknown, err
+	}
+	i, err := l.index(name)
+	if err != nil {
+		return bmc.PowerUnknown, err
+	}
+	if action != actionStatus && PowerActions[action] != bmc.On {
+		if err := l.stopNode(name); err != nil {
+			return bmc.PowerUnknown, err
+		}
+	}
+	if a := PowerActions[action]; a == bmc.On || a == bmc.Cycle {
+		if _, err := l.startNode(i, program); err != nil {
+			return bmc.PowerUnknown, err
+		}
+	}
+	pid, err := l.process(nodeProcess(name))
+	switch {
+	case err != nil:
+		return bmc.PowerUnknown, err
+	case pid == 0:
+		return bmc.PowerOff, nil
+	}
+	return bmc.PowerOn, nil
+}
+
+// VM tells whether a machine is a virtual server.
+func (l Lab) VM(name string) (bool, error) {
+	i, err := l.index(name)
+	if err != nil {
+		return false, err
+	}
+	return l.Spec.Machines[i].VM(), nil
+}

@@ -131,14 +131,14 @@ func (l Lab) process(name string) (int, error) {
 	return p.PID, nil
 }
 
-// namespaceArgs is the command line by which nsenter(1) enters the seed host.
-func (l Lab) namespaceArgs() ([]string, error) {
-	pid, err := l.process("seed")
+// namespaceArgs is the command line by which nsenter(1) enters the namespaces of one of the lab's processes.
+func (l Lab) namespaceArgs(process string) ([]string, error) {
+	pid, err := l.process(process)
 	if err != nil {
 		return nil, err
 	}
 	if pid == 0 {
-		return nil, fmt.Errorf("lab %s: the seed host does not run: `regiond lab up --lab %s` starts it again", l.Name, l.Name)
+		return nil, fmt.Errorf("lab %s: %s does not run: `regiond lab up --lab %s` starts it again", l.Name, process, l.Name)
 	}
 	return []string{"nsenter", "--target", strconv.Itoa(pid), "--mount", "--net", "--pid", "--uts", "--ipc", "--cgroup"}, nil
 }

@@ -24,14 +24,19 @@ type Status struct {
 	// ControlPlane is Ready, NotReady, or why the API did not answer.
 	ControlPlane string          `json:"controlPlane"`
 	Machines     []MachineStatus `json:"machines"`
+	// OpenStack is Ready, what it waits for, or empty if the lab has none.
+	OpenStack string `json:"openstack,omitempty"`
 }
 
-// MachineStatus is one virtual server.
+// MachineStatus is one virtual server or namespace node.
 type MachineStatus struct {
-	Name       string `json:"name"`
-	BMC        string `json:"bmc"`
+	Name string      `json:"name"`
+	Kind MachineKind `json:"kind"`
+	// BMC address of a virtual server.
+	BMC string `json:"bmc,omitempty"`
+	// ConsoleLog is a virtual server's serial console, or what a node's first process wrote.
 	ConsoleLog string `json:"consoleLog"`
-	// Server is the name of the object that regiond made for it.
+	// Server is the name of the objects that regiond made for it: Server and Host, or a Host only.
 	Server string `json:"server,omitempty"`
 	// Reached stage, the last of those reached.
 	Reached Stage `json:"reached,omitempty"`
@@ -64,7 +69,11 @@ func (l Lab) Status(ctx context.Context) (Status, error) {
 		s.ControlPlane = "NotReady"
 	}
 	for i, m := range l.Spec.Machines {
-		ms := MachineStatus{Name: m.Name, BMC: bmcAddress(i).String(), ConsoleLog: l.file("machines/" + m.Name + "/console.log")}
+		if !m.VM() {
+			s.Machines = append(s.Machines, l.nodeStatus(m.Name, f))
+			continue
+		}
+		ms := MachineStatus{Name: m.Name, Kind: KindVM, BMC: bmcAddress(i).String(), ConsoleLog: l.file("machines/" + m.Name + "/console.log")}
 		if server := f.Server(ms.BMC); server != nil {
 			ms.Server = server.Name
 			if r := f.Reached(server); len(r) > 0 {
@@ -77,7 +86,29 @@ func (l Lab) Status(ctx context.Context) (Status, error) {
 		}
 		s.Machines = append(s.Machines, ms)
 	}
+	if l.Spec.OpenStack != nil {
+		switch c := f.cluster(); {
+		case c == nil:
+			s.OpenStack = "there is no OpenStackCluster " + clusterName
+		case clusterReady(c):
+			s.OpenStack = "Ready"
+		default:
+			s.OpenStack = waitsFor(c)
+		}
+	}
 	return s, nil
+}
+
+func (l Lab) nodeStatus(name string, f Facts) MachineStatus {
+	log := l.file(filepath.Join(dirLog, nodeProcess(name)+".log"))
+	s := MachineStatus{Name: name, Kind: KindNamespace, ConsoleLog: log, Message: hostMessage(f.Host(name))}
+	if f.Host(name) != nil {
+		s.Server = name
+	}
+	if r := f.ReachedNode(name); len(r) > 0 {
+		s.Reached, s.Ready = r[len(r)-1], len(r) == len(NodeStages)
+	}
+	return s
 }
 
 // index of a machine by name.
@@ -107,7 +138,7 @@ func (l Lab) ConsoleSocket(name string) (string, error) {
 // ExecArgs is the command line that runs a command on the seed host. "regiond" is the program that
 // runs there, wherever it lies.
 func (l Lab) ExecArgs(command []string) ([]string, error) {
-	args, err := l.namespaceArgs()
+	args, err := l.namespaceArgs("seed")
 	if err != nil {
 		return nil, err
 	}
@@ -116,4 +147,18 @@ func (l Lab) ExecArgs(command []string) ([]string, error) {
 		command = append([]string{"/proc/1/exe"}, command[1:]...)
 	}
 	return append(append(args, "--"), command...), nil
+}
+
+// NodeExecArgs is ExecArgs for a namespace node.
+func (l Lab) NodeExecArgs(name string, command []string) ([]string, error) {
+	if vm, err := l.VM(name); err != nil {
+		return nil, err
+	} else if vm {
+		return nil, fmt.Errorf("%s is a virtual server, which takes commands from nobody: `regiond lab console %s` shows its serial line", name, name)
+	}
+	args, err := l.namespaceArgs(nodeProcess(name))
+	if err != nil {
+		return nil, err
+	}
+	return append(append(args, "--root", "--"), command...), nil
 }

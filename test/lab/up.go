@@ -14,10 +14,8 @@ import (
 	"strings"
 	"syscall"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/machine"
 	"regiond.dev/regiond/test/lab/namespace"
 )
@@ -30,6 +28,8 @@ type UpConfig struct {
 	ImageDir string
 	// Kernel of the node image, to try KVM with.
 	Kernel string
+	// Rootfs of the node image, unpacked, for namespace nodes.
+	Rootfs string
 	// Report is given one line per thing that was reached.
 	Report func(format string, args ...any)
 }
@@ -98,18 +98,20 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 	if started {
 		c.Report("seed host: regiond run -f %s (log %s)", l.file(fileRegion), l.file(dirLog+"/seed.log"))
 	}
+	if !l.Spec.HasVMs() {
+		return ctx.Err()
+	}
 	command := []string{c.Program, "lab", "hardware", "--lab", l.Name, "--root", l.Root}
 	accelerator := "emulated (TCG)"
 	if running, err := l.process("hardware"); err == nil && running == 0 && machine.KVMWorks(ctx, c.Kernel) {
 		accelerator = "on KVM"
 		command = append(command, "--kvm")
 	}
-	started, err = l.start("hardware", l.hardware(), nil, command)
-	if err != nil {
+	if started, err = l.start("hardware", l.hardware(), nil, command); err != nil {
 		return err
 	}
 	if started {
-		c.Report("rack: %d virtual server(s), %s, powered off", len(l.Spec.Machines), accelerator)
+		c.Report("rack: %d virtual server(s), %s, powered off", l.Spec.count(true), accelerator)
 	}
 	return ctx.Err()
 }
@@ -122,26 +124,42 @@ func (l Lab) network() error {
 			return err
 		}
 	}
-	bmcs := make([]netip.Prefix, len(l.Spec.Machines))
-	for i := range bmcs {
-		bmcs[i] = netip.PrefixFrom(bmcAddress(i), bmcNetwork.Bits())
+	var bmcs []netip.Prefix
+	for i, m := range l.Spec.Machines {
+		if m.VM() {
+			bmcs = append(bmcs, netip.PrefixFrom(bmcAddress(i), bmcNetwork.Bits()))
+		}
 	}
-	if err := hw.Bridge("br-prov"); err != nil {
+	if err := hw.Bridge(provisioningBridge); err != nil {
 		return err
 	}
 	if err := hw.Bridge("br-bmc", bmcs...); err != nil {
 		return err
 	}
+	// The data network is a switch that passes VLAN tags as they are (IEEE 802.1Q), and nobody has an address in it.
+	if err := hw.Bridge(dataBridge); err != nil {
+		return err
+	}
 	for _, m := range l.Spec.Machines {
-		if err := hw.Tap("tap-"+m.Name, "br-prov"); err != nil {
-			return err
+		if !m.VM() {
+			continue // its cables are laid when it starts
+		}
+		for nic, bridge := range map[string]string{bootInterface: provisioningBridge, dataInterface: dataBridge} {
+			if err := hw.Tap(tapOf(m.Name, nic), bridge); err != nil {
+				return err
+			}
 		}
 	}
-	if err := seed.Cable("prov0", hw, "br-prov", netip.PrefixFrom(seedAddress, provisioning.Bits())); err != nil {
-		return err
-	}
-	if err := seed.Cable("bmc0", hw, "br-bmc", netip.PrefixFrom(seedBMC, bmcNetwork.Bits())); err != nil {
-		return err
+	for _, c := range []struct {
+		name, bridge string
+		address      netip.Prefix
+	}{
+		{"prov0", provisioningBridge, netip.PrefixFrom(seedAddress, provisioning.Bits())},
+		{"bmc0", "br-bmc", netip.PrefixFrom(seedBMC, bmcNetwork.Bits())},
+	} {
+		if err := seed.Connect(namespace.Cable{Name: c.name, Addresses: []netip.Prefix{c.address}}, hw, c.bridge); err != nil {
+			return err
+		}
 	}
 	return seed.DefaultRoute("prov0")
 }
@@ -191,50 +209,6 @@ func (l Lab) writeRegion(imageDir string) error {
 	return l.writeFile(fileRegion, b)
 }
 
-// region is the lab's region: its servers are found by discovery, as a new rack's would be.
-func (l Lab) region(imageDir string) regionFile {
-	last := bmcAddress(len(l.Spec.Machines) - 1)
-	var profiles []region.Profile
-	for i, m := range l.Spec.Machines {
-		profiles = append(profiles, region.Profile{
-			Name:     m.Name,
-			Match:    region.ProfileMatch{SerialNumbers: []string{l.identity(i).serialNumber()}},
-			Role:     region.RoleCompute,
-			Firmware: m.firmware(),
-			RootDisk: region.DiskSelector{SerialNumber: l.identity(i).diskSerialNumber(0)},
-		})
-	}
-	f := regionFile{TypeMeta: metav1.TypeMeta{APIVersion: region.GroupVersion.String(), Kind: "Region"}}
-	f.Metadata.Name = "lab-" + l.Name
-	f.Spec = region.RegionSpec{
-		Networks: region.Networks{
-			Provisioning: region.ProvisioningNetwork{
-				Network:   region.Network{CIDR: provisioning.String(), Address: seedAddress.String()},
-				Interface: "prov0",
-				DHCP:      region.DHCP{Range: "10.99.0.100-10.99.0.199"},
-			},
-			BMC: &region.Network{CIDR: bmcNetwork.String(), Address: seedBMC.String()},
-		},
-		ControlPlane: region.ControlPlane{DataDir: seedData},
-		Hardware: region.Hardware{
-			Discovery:   []region.DiscoveryRange{{Range: bmcAddress(0).String() + "-" + last.String(), Credentials: "lab"}},
-			Credentials: []region.Credential{{Name: "lab", File: filepath.Join(seedFiles, fileCredentials)}},
-			Profiles:    profiles,
-		},
-		Images: region.Images{Dir: imageDir},
-	}
-	return f
-}
-
-// regionFile is a region.yaml: a Region without the fields that the API server fills.
-type regionFile struct {
-	metav1.TypeMeta `json:",inline"`
-	Metadata        struct {
-		Name string `json:"name"`
-	} `json:"metadata"`
-	Spec region.RegionSpec `json:"spec"`
-}
-
 // Down ends every process of the lab and removes everything that it made.
 func (l Lab) Down(report func(format string, args ...any)) error {
 	if err := CheckName(l.Name); err != nil {
@@ -242,7 +216,14 @@ func (l Lab) Down(report func(format string, args ...any)) error {
 	}
 	_, err := os.Stat(l.dir())
 	there := err == nil || l.seed().Exists() || l.hardware().Exists()
-	for _, name := range []string{"seed", "hardware"} {
+	ours := []namespace.Namespace{l.seed(), l.hardware()}
+	processes := []string{"seed", "hardware"}
+	for _, m := range l.Spec.Machines {
+		if !m.VM() {
+			ours, processes = append(ours, l.nodeNamespace(m.Name)), append(processes, nodeProcess(m.Name))
+		}
+	}
+	for _, name := range processes {
 		pid, err := l.process(name)
 		if err != nil {
 			return err
@@ -256,7 +237,7 @@ func (l Lab) Down(report func(format string, args ...any)) error {
 		}
 		report("%s: ended", name)
 	}
-	for _, n := range []namespace.Namespace{l.seed(), l.hardware()} {
+	for _, n := range ours {
 		if err := n.Delete(); err != nil {
 			return err
 		}

@@ -23,14 +23,19 @@ type Config struct {
 	// Memory in MiB.
 	Memory int
 	Disks  []Disk
-	// MACAddress of the only interface, and the tap device it is connected to.
+	// MACAddress of the interface that netboots, and the tap device it is connected to.
 	MACAddress string
 	Tap        string
+	// Data is a second interface, for guests' traffic; without a tap device there is none.
+	Data NIC
 	// KVM uses the processor's virtualisation instead of emulation.
 	KVM bool
 	// OVMF is the folder of Debian's package ovmf.
 	OVMF string
 }
+
+// NIC is an interface of a virtual server.
+type NIC struct{ MACAddress, Tap string }
 
 // Disk of a virtual server: a sparse raw file.
 type Disk struct {
@@ -106,6 +111,13 @@ func (c Config) args(b bmc.Boot) []string {
 		dev += ",romfile="
 	}
 	args = append(args, "-device", dev)
+	if c.Data.Tap != "" {
+		// Open vSwitch's userspace datapath takes packets as they are: what is sent must have its checksum, not the
+		// promise of one, and must not be bigger than a packet (virtio 1.2, 5.1.3: csum, guest_csum and TSO features).
+		args = append(args, "-netdev", "tap,id=net1,ifname="+c.Data.Tap+",script=no,downscript=no",
+			"-device", fmt.Sprintf("virtio-net-pci,id=nic1,netdev=net1,mac=%s,romfile=,csum=off,guest_csum=off,gso=off,"+
+				"guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off", c.Data.MACAddress))
+	}
 	for i, d := range c.Disks {
 		id := fmt.Sprintf("disk%d", i)
 		args = append(args, "-drive", fmt.Sprintf("if=none,id=%s-file,format=raw,file=%s,cache=unsafe,discard=unmap", id, c.diskFile(i)))

@@ -1,12 +1,14 @@
 package namespace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
 
+	"github.com/mdlayher/ethtool"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 )
@@ -64,30 +66,91 @@ func (n Namespace) join(name, bridge string) error {
 	return h.LinkSetUp(l)
 }
 
-// Cable joins an interface of namespace n, with the given addresses, to a bridge in other.
-func (n Namespace) Cable(name string, other Namespace, bridge string, addresses ...netip.Prefix) error {
+// Cable is a veth pair from an interface of a namespace to a port of a bridge in another.
+type Cable struct {
+	// Name of the interface, and of its other end, the port. Default for the port: "to-" + Name.
+	Name, Port string
+	// MACAddress of the interface, default the kernel's choice.
+	MACAddress string
+	Addresses  []netip.Prefix
+	// Checksums are computed before packets are sent, and packets are not bigger than the MTU. Without it the kernel
+	// leaves both to hardware that a veth pair has not, which matters to those who read packets as they are.
+	Checksums bool
+}
+
+// Connect an interface of namespace n to a bridge in other.
+func (n Namespace) Connect(c Cable, other Namespace, bridge string) error {
 	h, err := n.Links()
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	if _, err := h.LinkByName(name); err != nil {
+	port := cmp.Or(c.Port, "to-"+c.Name)
+	if _, err := h.LinkByName(c.Name); err != nil {
 		peer, err := netns.GetFromPath(other.Path())
 		if err != nil {
 			return err
 		}
 		defer peer.Close()
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name = name
-		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "to-" + name, PeerNamespace: netlink.NsFd(peer)}
+		attrs.Name = c.Name
+		if c.MACAddress != "" {
+			if attrs.HardwareAddr, err = net.ParseMAC(c.MACAddress); err != nil {
+				return err
+			}
+		}
+		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: port, PeerNamespace: netlink.NsFd(peer)}
 		if err := h.LinkAdd(veth); err != nil {
-			return fmt.Errorf("%s: cable %s to %s: %w", n.Name, name, other.Name, err)
+			return fmt.Errorf("%s: cable %s to %s: %w", n.Name, c.Name, other.Name, err)
 		}
 	}
-	if err := other.join("to-"+name, bridge); err != nil {
+	if err := other.join(port, bridge); err != nil {
 		return err
 	}
-	return setUp(h, name, addresses)
+	if c.Checksums {
+		if err := n.offloadNothing(c.Name); err != nil {
+			return err
+		}
+	}
+	return setUp(h, c.Name, c.Addresses)
+}
+
+// offloadNothing makes the kernel do itself what it would leave to the interface's hardware when it sends.
+func (n Namespace) offloadNothing(name string) error {
+	err := n.Do(func() error {
+		c, err := ethtool.New()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		// Segmentation depends on checksums and goes with them.
+		return c.SetFeatures(ethtool.Interface{Name: name}, map[string]bool{"tx-checksum-ip-generic": false})
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %s: switch the offload of checksums off: %w", n.Name, name, err)
+	}
+	return nil
+}
+
+// Unplug removes an interface, and the other end of its cable with it. One that is not there is no error.
+func (n Namespace) Unplug(name string) error {
+	h, err := n.Links()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.LinkByName(name)
+	if errors.As(err, &netlink.LinkNotFoundError{}) {
+		return nil
+	}
+	if err == nil {
+		err = h.LinkDel(l)
+	}
+	// The other end's namespace may be ending, and take the cable with it.
+	if err != nil && !errors.Is(err, syscall.ENODEV) {
+		return fmt.Errorf("%s: remove %s: %w", n.Name, name, err)
+	}
+	return nil
 }
 
 // DefaultRoute sends what has no other route out of the named interface. Kubernetes chooses

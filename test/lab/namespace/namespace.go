@@ -2,8 +2,10 @@
 package namespace
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,6 +84,18 @@ func (n Namespace) Do(f func() error) error {
 		}
 		return f()
 	})
+}
+
+// dialTimeout of a connection within this machine.
+const dialTimeout = 5 * time.Second
+
+// Dial from inside the namespace, as net.Dialer.DialContext does.
+func (n Namespace) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = n.Do(func() error {
+		c, err = (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
 }
 
 // onThread runs f, which may change the thread's network namespace, on a thread of its own that

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/mdlayher/ethtool"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +37,8 @@ func TestNamespace(t *testing.T) {
 		if err := b.Tap("tap0", "br0"); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Cable("eth0", b, "br0", netip.MustParsePrefix("10.99.0.2/24")); err != nil {
+		c := Cable{Name: "eth0", Port: "port0", MACAddress: "02:99:00:00:00:01", Checksums: true, Addresses: []netip.Prefix{netip.MustParsePrefix("10.99.0.2/24")}}
+		if err := a.Connect(c, b, "br0"); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.DefaultRoute("eth0"); err != nil {
@@ -82,6 +84,29 @@ func TestNamespace(t *testing.T) {
 		t.Error("the listener is reachable from outside of its namespace")
 	}
 
+	l0, err := a.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l0.Close()
+	if eth0, err := l0.LinkByName("eth0"); err != nil || eth0.Attrs().HardwareAddr.String() != "02:99:00:00:00:01" {
+		t.Errorf("eth0: %+v, %v", eth0, err)
+	}
+	if on := txChecksum(t, a, "eth0"); on {
+		t.Error("checksums of eth0 are left to hardware")
+	}
+	if on := txChecksum(t, b, "port0"); !on {
+		t.Error("nobody asked for checksums at the port, or the kernel never offloads them")
+	}
+	for range 2 {
+		if err := b.Unplug("port0"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l0.LinkByName("eth0"); err == nil {
+		t.Error("eth0 outlived its cable")
+	}
+
 	var cmd *exec.Cmd
 	err = a.Do(func() error {
 		cmd = exec.Command("sleep", "1000")
@@ -100,6 +125,26 @@ func TestNamespace(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("the process ended by itself, not with its namespace")
 	}
+}
+
+func txChecksum(t *testing.T, n Namespace, name string) (on bool) {
+	t.Helper()
+	err := n.Do(func() error {
+		c, err := ethtool.New()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		features, err := c.Features(ethtool.Interface{Name: name})
+		for _, f := range features {
+			on = on || f.Name == "tx-checksum-ip-generic" && f.Active
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return on
 }
 
 // openTap as QEMU does.

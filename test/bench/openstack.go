@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"regiond.dev/regiond/images/guest"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/lab"
+)
+
+// Limits of issue 3, "What it must reach".
+const (
+	limitOpenStackPSS = 3200.0 // MB of Kubernetes and OpenStack, one worker a service
+	limitGates        = 360.0  // seconds from start to all gates passed, images present
+	limitSecondStart  = 120.0  // seconds, the same when the databases are there
+	limitLive         = 30.0   // seconds until a changed option is live on both nodes
+)
+
+// openstack measures OpenStack in a lab whose nodes are namespaces: what is measured is the control plane and its rollout.
+func openstack(ctx context.Context, regiond, imageDir string) (figures []figure, err error) {
+	l := lab.Lab{Name: fmt.Sprintf("bench-os-%d", os.Getpid()), Root: lab.DefaultRoot, Spec: lab.Spec{
+		Machines:  []lab.MachineSpec{{Name: "n1", Kind: lab.KindNamespace}, {Name: "n2", Kind: lab.KindNamespace}},
+		OpenStack: &lab.OpenStackSpec{},
+	}}
+	defer func() { err = errors.Join(err, l.Down(func(string, ...any) {})) }()
+	first, err := gatesTime(ctx, regiond, imageDir, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := proveCloud(ctx, l, imageDir, time.Time{}); err != nil {
+		return nil, err
+	}
+	pss, err := seedPSS(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	writes, err := unchangedApply(ctx, regiond, l)
+	if err != nil {
+		return nil, err
+	}
+	live, err := changedOption(ctx, regiond, l)
+	if err != nil {
+		return nil, err
+	}
+	second, err := secondStart(ctx, regiond, imageDir, l)
+	if err != nil {
+		return nil, err
+	}
+	return []figure{
+		{name: "OpenStack: start to all gates passed, images present", value: first, limit: limitGates, unit: "s"},
+		{name: "OpenStack: second start to services and agents up", value: second, limit: limitSecondStart, unit: "s"},
+		{name: "OpenStack and Kubernetes: memory (PSS)", value: pss, limit: limitOpenStackPSS, unit: "MB"},
+		{name: "OpenStack: a changed option live on both nodes", value: live, limit: limitLive, unit: "s"},
+		{name: "OpenStack: writes of an unchanged apply", value: writes, unit: "objects"},
+	}, nil
+}
+
+// gatesTime brings the lab up and returns the time from the start of the seed host to the last gate.
+func gatesTime(ctx context.Context, regiond, imageDir string, l lab.Lab) (float64, error) {
+	out, err := up(ctx, regiond, imageDir, l)
+	if err != nil {
+		return 0, err
+	}
+	start, err := stageTime(out, "seed host:")
+	if err != nil {
+		return 0, err
+	}
+	end, err := stageTime(out, lab.GateLine(region.Gates[len(region.Gates)-1]))
+	return end - start, err
+}
+
+// proveCloud waits until every service and agent of OpenStack has reported itself after a time.
+func proveCloud(ctx context.Context, l lab.Lab, imageDir string, since time.Time) error {
+	disk, err := guest.Build(imageDir)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := l.Cloud(ctx, disk, func(string, ...any) {})
+		if err == nil {
+			err = c.Reported(ctx, since, len(l.Spec.Machines))
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// secondStart cuts the seed host's power and starts it again.
+func secondStart(ctx context.Context, regiond, imageDir string, l lab.Lab) (float64, error) {
+	s, err := l.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := syscall.Kill(s.Seed, syscall.SIGKILL); err != nil {
+		return 0, fmt.Errorf("end the seed host: %w", err)
+	}
+	started := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	up := exec.CommandContext(ctx, regiond, "lab", "up", "--lab", l.Name, "--image-dir", imageDir)
+	up.Stdout, up.Stderr = os.Stderr, os.Stderr
+	if err := up.Run(); err != nil {
+		return 0, err
+	}
+	return time.Since(started).Seconds(), proveCloud(ctx, l, imageDir, started)
+}
+
+// seedPSS is the memory of all processes of the seed host, those in pods included, in MB.
+func seedPSS(ctx context.Context, l lab.Lab) (float64, error) {
+	s, err := l.Status(ctx)
+	if err != nil {
+		return 0, err
+	}
+	parents := map[int]int{}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range stats {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		pid, err1 := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		parent, err2 := strconv.Atoi(strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))[1])
+		if err := errors.Join(err1, err2); err != nil {
+			return 0, err
+		}
+		parents[pid] = parent
+	}
+	pss := 0.0
+	for pid := range parents {
+		for p := pid; p > 1; p = parents[p] {
+			if p != s.Seed {
+				continue
+			}
+			if kb, err := pssOf(pid); err == nil {
+				pss += kb * 1024 / megabyte
+			}
+			break
+		}
+	}
+	return pss, nil
+}
+
+// apply a region file of the lab, which is the lab's own with one value changed.
+func apply(ctx context.Context, regiond string, l lab.Lab, change func(nova map[string]any), flags ...string) error {
+	dir := filepath.Join(l.Root, l.Name)
+	b, err := os.ReadFile(filepath.Join(dir, "region.yaml"))
+	if err != nil {
+		return err
+	}
+	var r struct {
+		Spec struct {
+			OpenStack struct {
+				Clusters []struct {
+					Values map[string]map[string]any `json:"values"`
+				} `json:"clusters"`
+			} `json:"openstack"`
+		} `json:"spec"`
+	}
+	var whole map[string]any
+	if err := errors.Join(yaml.Unmarshal(b, &r), yaml.Unmarshal(b, &whole)); err != nil {
+		return err
+	}
+	values := r.Spec.OpenStack.Clusters[0].Values
+	change(values["nova"])
+	whole["spec"].(map[string]any)["openstack"].(map[string]any)["clusters"].([]any)[0].(map[string]any)["values"] = values
+	if b, err = yaml.Marshal(whole); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "changed.yaml"), b, 0o600); err != nil {
+		return err
+	}
+	args := append([]string{"lab", "exec", "--lab", l.Name, "--", "regiond", "apply", "-f", "/run/lab/changed.yaml", "--yes"}, flags...)
+	if out, err := exec.CommandContext(ctx, regiond, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// unchangedApply counts the objects that an apply of what is there already writes.
+func unchangedApply(ctx context.Context, regiond string, l lab.Lab) (float64, error) {
+	c, err := l.Client()
+	if err != nil {
+		return 0, err
+	}
+	before, err := versions(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if err := apply(ctx, regiond, l, func(map[string]any) {}); err != nil {
+		return 0, err
+	}
+	after, err := versions(ctx, c)
+	writes := 0.0
+	for k, v := range after {
+		if before[k] != v {
+			writes++
+		}
+		delete(before, k)
+	}
+	return writes + float64(len(before)), err
+}
+
+// versions of all objects that an apply could write.
+func versions(ctx context.Context, c client.Client) (map[string]string, error) {
+	out := map[string]string{}
+	for _, k := range []struct {
+		gvk       schema.GroupVersionKind
+		namespace string
+	}{
+		{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "openstack-lab"},
+		{schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}, "openstack-lab"},
+		{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "openstack-lab"},
+		{schema.GroupVersionKind{Version: "v1", Kind: "Service"}, "openstack-lab"},
+		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "openstack-lab"},
+		{schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "regiond-hosts"},
+		{region.GroupVersion.WithKind("Region"), ""},
+	} {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(k.gvk)
+		if err := c.List(ctx, &list, client.InNamespace(k.namespace)); err != nil {
+			return nil, err
+		}
+		for _, o := range list.Items {
+			out[k.gvk.Kind+"/"+o.Namespace+"/"+o.Name] = o.ResourceVersion
+		}
+	}
+	return out, nil
+}
+
+// changedOption is the time from an apply until nova-compute runs with what it changed on all nodes.
+func changedOption(ctx context.Context, regiond string, l lab.Lab) (float64, error) {
+	c, err := l.Client()
+	if err != nil {
+		return 0, err
+	}
+	before, err := novaCompute(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	started := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := apply(ctx, regiond, l, func(nova map[string]any) { nova["vif_plugging_timeout"] = 299 }, "--wait=false"); err != nil {
+		return 0, err
+	}
+	for {
+		now, err := novaCompute(ctx, c)
+		live := 0
+		for name, digest := range now {
+			if digest != before[name] {
+				live++
+			}
+		}
+		if err == nil && live == len(l.Spec.Machines) {
+			return time.Since(started).Seconds(), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("a changed option is live on %d nodes only: %w", live, errors.Join(ctx.Err(), err))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// novaCompute is the digest of the configuration that nova-compute was started with, by host, where it is active.
+func novaCompute(ctx context.Context, c client.Client) (map[string]string, error) {
+	var hosts region.HostList
+	if err := c.List(ctx, &hosts); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, h := range hosts.Items {
+		if h.Status.Configuration == nil {
+			continue
+		}
+		for _, p := range h.Status.Configuration.Processes {
+			if p.Service == "nova-compute.service" && p.State == "active" {
+				out[h.Name] = p.ConfigDigest
+			}
+		}
+	}
+	return out, nil
+}

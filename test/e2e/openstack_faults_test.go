@@ -1,0 +1,215 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"regiond.dev/regiond/test/lab"
+)
+
+const twoNodes = "spec: {openstack: {}, machines: [{name: n1, kind: namespace}, {name: n2, kind: namespace}]}"
+
+// TestOpenStackFaults breaks OpenStack while it comes up, and then while it runs, on nodes that are namespaces.
+func TestOpenStackFaults(t *testing.T) {
+	l := NewLab(t, *regiond, "f")
+	t.Run("killed on the way up", func(t *testing.T) { killedOnTheWayUp(l.on(t)) })
+	if t.Failed() {
+		return
+	}
+	t.Run("Debian's client", func(t *testing.T) { assertCloud(l.on(t), 2) })
+	t.Run("guests", func(t *testing.T) {
+		l := l.on(t)
+		l.VM("create", "vm1", "vm2")
+		assertGuests(l, "vm1", "vm2")
+	})
+	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
+	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
+	t.Run("a patch that matches nothing", func(t *testing.T) { uselessPatch(l.on(t)) })
+	t.Run("the broker restarts", func(t *testing.T) { brokerRestarts(l.on(t)) })
+	t.Run("the database's pod is deleted", func(t *testing.T) { databaseDeleted(l.on(t)) })
+	t.Run("power cut during an apply", func(t *testing.T) { powerCutDuringApply(l.on(t)) })
+	t.Run("the seed host is killed", func(t *testing.T) {
+		l := l.on(t)
+		l.Kill("regiond run")
+		l.ready(t, 2*time.Minute)
+		l.AwaitOpenStack(4 * time.Minute)
+		l.VM("ping", "vm1", "vm2")
+	})
+}
+
+// killedOnTheWayUp: the database inside a schema job, and regiond with the whole control plane between a schema job and the rollout
+// of what needs it. `lab up` does not notice.
+func killedOnTheWayUp(l *Lab) {
+	u := l.Up("-f", l.Write(twoNodes))
+	job := func(name, field string) string {
+		out, err := l.command("lab", "exec", "--lab", l.name, "--", "regiond", "kubectl", "get", "jobs", "--namespace", "openstack-lab", "--no-headers",
+			"-o", "custom-columns=N:.metadata.name,V:"+field).Output()
+		if err != nil { // there is no API server yet, or no namespace
+			return ""
+		}
+		for line := range strings.Lines(string(out)) {
+			if f := strings.Fields(line); len(f) == 2 && strings.HasPrefix(f[0], name+"-") && f[1] != "<none>" && f[1] != "0" {
+				return f[1]
+			}
+		}
+		return ""
+	}
+	l.Eventually("keystone's schema job is complete", 6*time.Minute, func() (bool, string) {
+		s := job("schema-keystone", ".status.succeeded")
+		return s != "", s
+	})
+	l.Kill("regiond run")
+	l.Log("killed: regiond, after keystone's schema job")
+	l.Eventually("nova's schema job runs", 6*time.Minute, func() (bool, string) {
+		s := job("schema-nova", ".status.active")
+		return s != "" || job("schema-nova", ".status.succeeded") != "", s
+	})
+	l.Kubectl("delete", "pod", "--namespace", "openstack-lab", "mariadb-0", "--grace-period=0", "--force")
+	l.Log("killed: the database, in nova's schema job")
+	l.Wait(u)
+	assertGates(l.T, u.Lines())
+}
+
+// apply a variant of the lab's region file.
+func (l *Lab) apply(change func(cluster map[string]any), flags ...string) (out string, err error) {
+	l.Helper()
+	dir := filepath.Join(lab.DefaultRoot, l.name)
+	b, err := os.ReadFile(filepath.Join(dir, "region.yaml"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	var r map[string]any
+	if err := yaml.Unmarshal(b, &r); err != nil {
+		l.Fatal(err)
+	}
+	clusters := r["spec"].(map[string]any)["openstack"].(map[string]any)["clusters"].([]any)
+	change(clusters[0].(map[string]any))
+	if b, err = yaml.Marshal(r); err != nil {
+		l.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "changed.yaml"), b, 0o600); err != nil {
+		l.Fatal(err)
+	}
+	c := l.command(append([]string{"lab", "exec", "--lab", l.name, "--", "regiond", "apply", "-f", "/run/lab/changed.yaml", "--yes"}, flags...)...)
+	text, err := c.CombinedOutput()
+	return string(text), err
+}
+
+// set a value of nova below compute nodes' section, which no pod reads.
+func setTimeout(seconds int) func(map[string]any) {
+	return func(cluster map[string]any) {
+		cluster["values"].(map[string]any)["nova"].(map[string]any)["vif_plugging_timeout"] = seconds
+	}
+}
+
+func unchangedApply(l *Lab) {
+	wishes, node1, node2 := l.wishes(), l.processes("n1"), l.processes("n2")
+	if out, err := l.apply(func(map[string]any) {}); err != nil {
+		l.Fatalf("%v: %s", err, out)
+	}
+	if d := different(wishes, l.wishes()); len(d) > 0 {
+		l.Errorf("written: %v", d)
+	}
+	if d := append(different(node1, l.processes("n1")), different(node2, l.processes("n2"))...); len(d) > 0 {
+		l.Errorf("started again: %v", d)
+	}
+}
+
+// liveLimit is how long a changed option may take to be live on all nodes.
+const liveLimit = 30 * time.Second
+
+func changedOption(l *Lab) {
+	const reader = "nova-compute.service"
+	wishes, before := l.wishes(), map[string]map[string]string{"n1": l.processes("n1"), "n2": l.processes("n2")}
+	started := time.Now()
+	if out, err := l.apply(setTimeout(299), "--wait=false"); err != nil {
+		l.Fatalf("%v: %s", err, out)
+	}
+	for node, was := range before {
+		l.Eventually("the option is live on "+node, 2*time.Minute, func() (bool, string) {
+			now := l.processes(node)
+			return now[reader] != was[reader] && strings.HasSuffix(now[reader], " active"), now[reader]
+		})
+	}
+	took := time.Since(started)
+	l.Logf("live on both nodes after %s", took.Round(100*time.Millisecond))
+	if took > liveLimit {
+		l.Errorf("live after %s, the limit is %s", took, liveLimit)
+	}
+	l.AwaitOpenStack(2 * time.Minute)
+	for node, was := range before {
+		if d := different(was, l.processes(node)); !slices.Equal(d, []string{reader}) {
+			l.Errorf("%s: started again: %v", node, d)
+		}
+		if out := l.Run("lab", "exec", "--lab", l.name, "--node", node, "--", "grep", "vif_plugging_timeout", "/etc/nova/nova.conf"); !strings.Contains(out, "299") {
+			l.Errorf("%s: %s", node, out)
+		}
+	}
+	for _, d := range different(wishes, l.wishes()) {
+		if d != "Secret/n1" && d != "Secret/n2" && !strings.HasPrefix(d, "Region/") {
+			l.Errorf("written, too: %s", d)
+		}
+	}
+}
+
+func uselessPatch(l *Lab) {
+	patches := filepath.Join(lab.DefaultRoot, l.name, "patches")
+	if err := os.Mkdir(patches, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	patch := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: keystoen}\nspec: {replicas: 2}\n"
+	if err := os.WriteFile(filepath.Join(patches, "more.yaml"), []byte(patch), 0o600); err != nil {
+		l.Fatal(err)
+	}
+	wishes := l.wishes()
+	out, err := l.apply(func(c map[string]any) { setTimeout(299)(c); c["patchesDir"] = "/run/lab/patches" })
+	if err == nil || !strings.Contains(out, "more.yaml") || !strings.Contains(out, "keystoen") {
+		l.Errorf("the patch was not refused by name: %v: %s", err, out)
+	}
+	if d := different(wishes, l.wishes()); len(d) > 0 {
+		l.Errorf("written: %v", d)
+	}
+}
+
+func brokerRestarts(l *Lab) {
+	l.Kubectl("delete", "pod", "--namespace", "openstack-lab", "rabbitmq-0")
+	l.AwaitOpenStack(5 * time.Minute)
+	// Whoever lost its connection has made a new one, or no guest would start.
+	l.VM("create", "vm3")
+	l.VM("delete", "vm3")
+}
+
+func databaseDeleted(l *Lab) {
+	before := l.Guests()
+	l.Kubectl("delete", "pod", "--namespace", "openstack-lab", "mariadb-0")
+	l.AwaitOpenStack(5 * time.Minute)
+	after := l.Guests()
+	if len(after) != len(before) || after[0].ID != before[0].ID {
+		l.Errorf("guests were %+v, are %+v", before, after)
+	}
+}
+
+func powerCutDuringApply(l *Lab) {
+	boot := l.Host("n1").Status.Configuration
+	if out, err := l.apply(setTimeout(298), "--wait=false"); err != nil {
+		l.Fatalf("%v: %s", err, out)
+	}
+	l.Run("lab", "power", "--lab", l.name, "n1", "off")
+	l.Run("lab", "power", "--lab", l.name, "n1", "on")
+	l.Eventually("n1 runs the new configuration", 3*time.Minute, func() (bool, string) {
+		c := l.Host("n1").Status.Configuration
+		return c != nil && c.Digest != boot.Digest, "the old one"
+	})
+	l.AwaitOpenStack(5 * time.Minute)
+	if out := l.Run("lab", "exec", "--lab", l.name, "--node", "n1", "--", "grep", "vif_plugging_timeout", "/etc/nova/nova.conf"); !strings.Contains(out, "298") {
+		l.Errorf("n1: %s", out)
+	}
+}

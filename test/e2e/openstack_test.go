@@ -1,0 +1,45 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+)
+
+// TestOpenStack is what `make lab` does, on servers that regiond installs: two guests on different nodes ping each other.
+func TestOpenStack(t *testing.T) {
+	l := NewLab(t, *regiond, "os")
+	u := l.Up()
+	l.Wait(u)
+	assertGates(t, u.Lines())
+	for _, m := range l.Status().Machines {
+		if !m.Ready {
+			t.Errorf("%s: %s", m.Name, m.Message)
+		}
+	}
+	t.Run("Debian's client", func(t *testing.T) { assertCloud(l.on(t), 2) })
+	t.Run("guests", func(t *testing.T) {
+		l := l.on(t)
+		l.VM("create", "vm1", "vm2")
+		assertGuests(l, "vm1", "vm2")
+	})
+	t.Run("a second lab up changes nothing", func(t *testing.T) {
+		l := l.on(t)
+		pid, wishes := l.PID("regiond run"), l.wishes()
+		node1, node2 := l.processes("node1"), l.processes("node2")
+		l.Wait(l.Up())
+		l.VM("create", "vm1", "vm2")
+		if l.PID("regiond run") != pid {
+			t.Error("regiond was started again")
+		}
+		if d := different(wishes, l.wishes()); len(d) > 0 {
+			t.Errorf("written: %v", d)
+		}
+		if d := append(different(node1, l.processes("node1")), different(node2, l.processes("node2"))...); len(d) > 0 {
+			t.Errorf("started again: %v", d)
+		}
+		if n := len(l.Guests()); n != 2 {
+			t.Errorf("%d guests", n)
+		}
+	})
+}
