@@ -79,13 +79,12 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer
 	go test -count=1 -tags=$(TAGS),integration -run QEMU ./images/guest
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Ansible ./components/configgen
-	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./test/bench/render
 
 debian: build ## install regiond on a Debian 13 machine with systemd and cgroup v2, in QEMU (half an hour)
 	test/debian/run $(REGIOND)
 
 e2e: build ## the lab from end to end, asserting each stage, with faults
-	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e ./test/e2e -regiond=$(abspath $(REGIOND))
+	go test -count=1 -v -timeout 75m -tags=$(TAGS),e2e ./test/e2e -regiond=$(abspath $(REGIOND))
 
 # What links Kubernetes is checked by the analysers that need no facts of its packages.
 lint: ## gofmt, go vet, staticcheck

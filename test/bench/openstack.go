@@ -23,7 +23,7 @@ import (
 	"regiond.dev/regiond/test/lab"
 )
 
-// Limits of issue 3, "What it must reach".
+// Limits of what an OpenStack control plane may cost.
 const (
 	limitOpenStackPSS = 3200.0 // MB of Kubernetes and OpenStack, one worker a service
 	limitGates        = 360.0  // seconds from start to all gates passed, images present

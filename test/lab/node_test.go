@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ ip -4 addr show boot0 >> /var/log/agent.log
 ip link show data0 >> /var/log/agent.log
 ip link add left-behind type dummy
 cat /etc/machine-id /etc/hostname >> /var/log/agent.log
-[ -e /root/outside ] && echo "sees the machine's files" >> /var/log/agent.log
+[ -e /etc/debian_version ] && echo "sees the machine's files" >> /var/log/agent.log
 sleep 1000 &
 echo ready >> /var/log/agent.log
 while :; do sleep 1000; done
@@ -158,7 +159,7 @@ func TestNamespaceNode(t *testing.T) {
 
 	power("off", bmc.PowerOff)
 	for _, pid := range processes {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/var/log/agent.log", pid)); err == nil {
+		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "root", "var/log/agent.log")); err == nil {
 			t.Errorf("process %d outlived the power cut", pid)
 		}
 	}

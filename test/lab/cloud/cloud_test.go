@@ -141,6 +141,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		answer(http.StatusOK, map[string]any{"servers": f.servers})
 	case key == "POST /nova/v2.1/servers":
+		if f.seen["dhcp"] < 3 {
+			http.Error(w, "a guest was asked for before its network's DHCP was served", http.StatusTeapot)
+			return
+		}
 		node := body["server"].(map[string]any)["hypervisor_hostname"]
 		more := map[string]any{"status": "BUILD", "OS-EXT-STS:task_state": "spawning", "OS-EXT-SRV-ATTR:host": node}
 		if f.fault != "" {
