@@ -63,7 +63,7 @@ func Secrets(ctx context.Context, c client.Client, cluster string) (map[string]a
 	var tree map[string]any
 	if err := json.Unmarshal(s.Data[openstack.SecretKey], &tree); err != nil {
 		// Not the error's own text: it may quote a secret.
-		return nil, fmt.Errorf("Secret %s: %s is not a JSON object; restore it from a backup, for services use what was in it", key, openstack.SecretKey)
+		return nil, fmt.Errorf("secret %s: %s is not a JSON object; restore it from a backup, for services use what was in it", key, openstack.SecretKey)
 	}
 	return tree, nil
 }

@@ -84,7 +84,7 @@ func planConfigs(ctx context.Context, c client.Client, p *ClusterPlan, s *openst
 			continue // pods that wait for it in vain get a new one
 		}
 		if err != nil {
-			return nil, fmt.Errorf("Secret %s: %w", now, err)
+			return nil, fmt.Errorf("secret %s: %w", now, err)
 		}
 		before, err := secretData(old)
 		if err != nil {

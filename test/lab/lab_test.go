@@ -161,11 +161,12 @@ func TestGates(t *testing.T) {
 		t.Errorf("problem: %v", err)
 	}
 	c.Status.ObservedGeneration = 2
-	if !w.next(c, report) || !w.next(c, report) || len(lines) != len(region.Gates)+2 || clusterProblem(c) != nil {
+	first, again := w.next(c, report), w.next(c, report)
+	if !first || !again || len(lines) != len(region.Gates)+2 || clusterProblem(c) != nil {
 		t.Errorf("Ready: %q, %v", lines, clusterProblem(c))
 	}
-	again := clusterWaiter{}
-	if before := len(lines); !again.next(c, report) || len(lines) != before+1 {
+	late := clusterWaiter{}
+	if before := len(lines); !late.next(c, report) || len(lines) != before+1 {
 		t.Errorf("a cluster that was up already: %q", lines[before:])
 	}
 	c.Status.Conditions = []metav1.Condition{{Type: region.ConditionMariaDB, Status: metav1.ConditionFalse, Reason: "NotReady", Message: "pod mariadb-0 is starting"}}
@@ -196,7 +197,8 @@ func TestNodeStages(t *testing.T) {
 		t.Errorf("stuck: %v", err)
 	}
 	h.Status.Conditions[0].Status = metav1.ConditionTrue
-	if !w.next(facts()) || !w.next(facts()) || len(lines) != 3 || lines[2] != "n1: Ready" {
+	first, again := w.next(facts()), w.next(facts())
+	if !first || !again || len(lines) != 3 || lines[2] != "n1: Ready" {
 		t.Errorf("Ready: %q", lines)
 	}
 }
