@@ -55,7 +55,7 @@ func definitionsClient(t *testing.T, established bool) client.Client {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	crd := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	mapper.Add(crd, meta.RESTScopeRoot)
-	for _, kind := range []string{"Region", "Server", "Host"} {
+	for _, kind := range []string{"Region", "Server", "Host", "OpenStackCluster"} {
 		mapper.Add(schema.GroupVersionKind{Group: "regiond.dev", Version: "v1alpha1", Kind: kind}, meta.RESTScopeRoot)
 	}
 	looks := 0
