@@ -132,14 +132,13 @@ func TestSecretsThatAreNotKnown(t *testing.T) {
 
 func TestUnusedValues(t *testing.T) {
 	s := mustSource(t, nil)
-	v, warnings, err := s.Values(testCluster(`{"nova": {"debgu": true, "database": {"host": "x"}, "conf": {"api": {"auth_strategy": "noauth2"}}},
+	_, warnings, err := s.Values(testCluster(`{"nova": {"debgu": true, "database": {"host": "x"}, "conf": {"api": {"auth_strategy": "noauth2"}}},
 		"glance": {"conf": {"DEFAULT": {"x": 1}}}}`, ""))
 	if err != nil || len(warnings) != 2 {
 		t.Fatal(err, warnings)
 	}
 	mustSay(t, warnings[1], "spec.openstack.clusters[0].values.nova.debgu (region.yaml:", "no template uses nova.debgu; did you mean nova.debug?")
 	mustSay(t, warnings[0], "no template uses glance.conf.DEFAULT.x")
-	_ = v
 	c := testCluster("", "", own("node1", `{"nvoa": {"debug": true}}`, ""))
 	_, warnings, err = s.Node(mustValues(t, s, c), node1)
 	if err != nil || len(warnings) != 1 {
