@@ -109,12 +109,12 @@ func writeJSON(layout string, media types.MediaType, value any) (v1.Descriptor, 
 
 // publish makes a set the current one. The set's own file comes last: whoever finds it finds all the rest.
 func (b *build) publish(set Set, lock debian.Lock, options Options) error {
-	content, err := json.MarshalIndent(options, "", " ")
+	content, err := options.encode()
 	if err != nil {
 		return err
 	}
 	file := func(suffix string) string { return filepath.Join(b.layout, b.release+suffix) }
-	if err := debian.ReplaceFile(file(optionsSuffix), append(content, '\n'), 0o644); err != nil {
+	if err := debian.ReplaceFile(file(optionsSuffix), content, 0o644); err != nil {
 		return err
 	}
 	if err := debian.ReplaceFile(file(lockSuffix), []byte(lock.String()), 0o644); err != nil {

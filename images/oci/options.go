@@ -1,12 +1,14 @@
 package oci
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 )
 
@@ -19,6 +21,8 @@ type Section struct {
 	Options []string `json:"options"`
 	// Deprecated names that are still taken: the name now, as SECTION.OPTION if it is in another section.
 	Deprecated map[string]string `json:"deprecated,omitempty"`
+	// Types of the options that do not take any text: {"type": "integer", "min": 1}. See recipe/options.py.
+	Types map[string]json.RawMessage `json:"types,omitempty"`
 }
 
 // ReadOptions returns what was extracted from a release's images.
@@ -41,6 +45,25 @@ func ParseOptions(content []byte) (Options, error) {
 	err := json.Unmarshal(content, &out)
 	return out, err
 }
+
+// encode writes options as a file: a name or a type a line, so that two releases can be compared.
+func (o Options) encode() ([]byte, error) {
+	content, err := json.MarshalIndent(o, "", " ")
+	if err != nil {
+		return nil, err
+	}
+	content = indentedType.ReplaceAllFunc(content, func(object []byte) []byte {
+		var line bytes.Buffer
+		if json.Compact(&line, object) != nil {
+			return object
+		}
+		return line.Bytes()
+	})
+	return append(content, '\n'), nil
+}
+
+// indentedType is a type, of whose items a list may say more.
+var indentedType = regexp.MustCompile(`\{\s*"type":(?:[^{}]|\{[^{}]*\})*\}`)
 
 // extractOptions asks the packages of each project.
 func (b *build) extractOptions(ctx context.Context) (Options, error) {
