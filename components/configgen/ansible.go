@@ -47,7 +47,7 @@ func key(path []string) string { return strings.Join(path, "\x00") }
 // survey finds out in what the nodes differ.
 func (a *ansible) survey() error {
 	note := func(p []string, leaf *node) {
-		if hasBoolean(leaf.value) {
+		if hasBoolean(leaf.content()) {
 			a.booleans[key(p)] = true
 		}
 	}
@@ -112,9 +112,9 @@ func (a *ansible) groupVariables() error {
 	plain, hidden := map[string]any{}, map[string]any{}
 	a.values.root.leaves(nil, func(p []string, leaf *node) {
 		if leaf.secret {
-			put(hidden, p, leaf.value)
+			put(hidden, p, leaf.content())
 		} else {
-			put(plain, p, leaf.value)
+			put(plain, p, leaf.content())
 		}
 	})
 	dir := "group_vars/" + a.group
@@ -139,7 +139,7 @@ func (a *ansible) hostVariables() error {
 			if !a.varies[key(p)] {
 				return
 			}
-			value := leaf.value
+			value := leaf.content()
 			if o := a.options[key(p)]; o != nil && o.list && !isList(value) {
 				value = []any{value}
 			}

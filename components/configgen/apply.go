@@ -62,7 +62,7 @@ func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []string, e
 			return warnings, err
 		}
 	}
-	return unique(warnings), errors.Join(uniqueErrors(errs)...)
+	return unique(warnings), joinProblems(errs)
 }
 
 // unique keeps the first of equal texts: nodes mostly say the same.
@@ -72,17 +72,6 @@ func unique(list []string) (out []string) {
 		if !seen[s] {
 			seen[s] = true
 			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func uniqueErrors(errs []error) (out []error) {
-	seen := map[string]bool{}
-	for _, err := range errs {
-		if !seen[err.Error()] {
-			seen[err.Error()] = true
-			out = append(out, err)
 		}
 	}
 	return out

@@ -24,9 +24,9 @@ func TestLayersThatDisagree(t *testing.T) {
 		want []string // parts of the error; none: it is right
 	}{
 		"node against cluster": {testCluster(`{"nova": {"workers": 4}}`, "", own("node1", `{"nova": {"workers": 8}}`, "")),
-			[]string{`spec.openstack.clusters[0].values.nova.workers (region.yaml:`,
-				"says 4, spec.openstack.clusters[0].nodes[0].values.nova.workers (region.yaml:",
-				"says 8; put one under overrides"}},
+			[]string{`spec.openstack.clusters[0].nodes[0].values.nova.workers (region.yaml:`,
+				"says 8, but spec.openstack.clusters[0].values.nova.workers (region.yaml:",
+				"says 4; put one under overrides"}},
 		"the same twice":       {testCluster(`{"nova": {"workers": 4}}`, "", own("node1", `{"nova": {"workers": 4.0}}`, "")), nil},
 		"override of the node": {testCluster(`{"nova": {"workers": 4}}`, "", own("node1", "", `{"nova": {"workers": 8}}`)), nil},
 		"override against node": {testCluster("", `{"nova": {"workers": 4}}`, own("node1", `{"nova": {"workers": 8}}`, "")),
@@ -155,8 +155,8 @@ func TestOptionsOfTheRelease(t *testing.T) {
 		wrong, warning []string
 	}{
 		"in another release": {`{"libvirt": {"live_migration_parallel_connections": 8}}`, "epoxy", []string{
-			"nova.conf [libvirt] live_migration_parallel_connections: nova of epoxy has no such option; " +
-				"it exists in gazpacho; set by spec.openstack.clusters[0].values.nova.conf.libvirt"}, nil},
+			"spec.openstack.clusters[0].values.nova.conf.libvirt.live_migration_parallel_connections (region.yaml:",
+			"[libvirt] live_migration_parallel_connections: nova of epoxy has no such option; it exists in gazpacho"}, nil},
 		"it has":     {`{"libvirt": {"live_migration_parallel_connections": 8}}`, "gazpacho", nil, nil},
 		"misspelled": {`{"libvirt": {"virt_tpye": "kvm"}}`, "epoxy", []string{"[libvirt] virt_tpye", "did you mean virt_type?"}, nil},
 		"misspelled section": {`{"libvrit": {"virt_type": "kvm"}}`, "epoxy",
@@ -192,7 +192,7 @@ func TestUnknownOptionOfATemplate(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	mustSay(t, err.Error(), "nova.conf [pci] alais: nova of epoxy has no such option; did you mean alias?; set by nova/nova.conf:6")
+	mustSay(t, err.Error(), "nova/nova.conf:6: [pci] alais: nova of epoxy has no such option; did you mean alias?")
 }
 
 func TestLiveMigrationConnectionsOfTheCarriedReleases(t *testing.T) {

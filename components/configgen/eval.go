@@ -19,7 +19,6 @@ type evaluation struct {
 	// oneLine refuses values with line breaks: a line break would begin a new option.
 	oneLine bool
 	errs    []error
-	seen    map[string]bool
 	// steps are noted if traced is set.
 	traced bool
 	steps  []step
@@ -50,16 +49,21 @@ type step struct {
 	uses, conds []use
 }
 
-// fail notes an error once for each place.
+// fail notes an error of the template.
 func (e *evaluation) fail(at int, format string, args ...any) {
-	message := fmt.Sprintf("%s:%d: %s", e.template, at, fmt.Sprintf(format, args...))
-	if e.seen == nil {
-		e.seen = map[string]bool{}
+	e.errs = append(e.errs, &Problem{Place: fmt.Sprintf("%s:%d", e.template, at), Message: fmt.Sprintf(format, args...)})
+}
+
+// refuse notes a value that can't stand in the file, where it was given.
+func (e *evaluation) refuse(r ref, at int, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	for _, u := range e.uses(r) {
+		p := u.leaf.from.problem(u.path, "%s", message)
+		p.Message += fmt.Sprintf(" (%s:%d)", e.template, at)
+		e.errs = append(e.errs, p)
+		return
 	}
-	if !e.seen[message] {
-		e.seen[message] = true
-		e.errs = append(e.errs, fmt.Errorf("%s", message))
-	}
+	e.fail(at, "%s %s", e.name(r), message)
 }
 
 func (e *evaluation) run(statements []statement) {
@@ -118,8 +122,8 @@ func (e *evaluation) output(o *output) {
 	} else if !e.join(o, value) {
 		return
 	}
-	if e.oneLine && slices.Contains(e.buf[before:], '\n') {
-		e.fail(o.at, "%s has a line break, which would begin another option", e.name(o.ref))
+	if wrong := lineBreak(string(e.buf[before:])); e.oneLine && wrong != "" {
+		e.refuse(o.ref, o.at, "%s", wrong)
 	}
 }
 
@@ -157,7 +161,7 @@ func (e *evaluation) value(r ref, at int) (v any, secret, ok bool) {
 		e.fail(at, "%s is a mapping; name a value in it", e.name(r))
 		return nil, false, false
 	}
-	return n.value, n.secret, true
+	return n.content(), n.secret, true
 }
 
 func (e *evaluation) itemValue(r ref, at int) (v any, secret, ok bool) {
@@ -182,7 +186,8 @@ func (e *evaluation) missing(r ref, at int) {
 		return
 	}
 	field := e.values.cluster.Field + ".values." + path
-	e.fail(at, "%s is not set by any layer; set it in %s%s", r, e.values.cluster.fieldPlace(field), nearLeaf(e.root, r.path))
+	e.errs = append(e.errs, &Problem{Field: field, Place: fmt.Sprintf("%s:%d", e.template, at),
+		Message: fmt.Sprintf("%s is not set by any layer; set it in %s%s", r, e.values.cluster.fieldPlace(field), nearLeaf(e.root, r.path))})
 }
 
 // nearLeaf suggests a value that is there: a neighbour of the first key that is not.

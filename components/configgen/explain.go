@@ -137,10 +137,8 @@ func words(content []byte) (lines []optionLine) {
 	return lines
 }
 
-// explain tells what made the output between two offsets.
-func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
-	l := ExplainedLine{}
-	var values, conds []use
+// between are the steps that made the output between two offsets.
+func (e *evaluation) between(begin, end int) (steps []step) {
 	for i, st := range e.steps {
 		next := len(e.buf)
 		if i+1 < len(e.steps) {
@@ -149,6 +147,24 @@ func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
 		if st.offset >= end || next <= begin && len(st.uses) == 0 || next < begin || st.offset < begin && next == begin {
 			continue
 		}
+		steps = append(steps, st)
+	}
+	return steps
+}
+
+// usesBetween are the values printed between two offsets, and those of the conditions around it.
+func (e *evaluation) usesBetween(begin, end int) (values, conds []use) {
+	for _, st := range e.between(begin, end) {
+		values = append(values, st.uses...)
+		conds = append(conds, st.conds...)
+	}
+	return values, conds
+}
+
+// explain tells what made the output between two offsets.
+func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
+	l := ExplainedLine{}
+	for _, st := range e.between(begin, end) {
 		if st.line > 0 && l.Line == 0 {
 			l.Template = f.Template
 			l.Line = st.line
@@ -156,9 +172,8 @@ func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
 				l.Line += strings.Count(string(e.buf[st.offset:begin]), "\n")
 			}
 		}
-		values = append(values, st.uses...)
-		conds = append(conds, st.conds...)
 	}
+	values, conds := e.usesBetween(begin, end)
 	seen := map[*node]bool{}
 	l.Values = explained(values, seen)
 	l.Conditions = explained(conds, seen)
@@ -209,21 +224,17 @@ func (s *Source) notThere(f *file, release string, e *Explanation, lines []optio
 	return fmt.Errorf("%s sets no %s%s", f.Path, what, hint)
 }
 
-// setBy says what made the line at an offset, for messages.
-func (s *Source) setBy(f *file, statements []statement, v *Values, root *node, offset int) string {
+// setBy is a problem of a rendered line at the place that made it: the operator's value, else the template.
+func (s *Source) setBy(f *file, statements []statement, v *Values, root *node, found finding) *Problem {
 	e := s.evaluation(f, v, root)
 	e.traced = true
 	e.run(statements)
-	end := offset
-	if i := strings.IndexByte(string(e.buf[offset:]), '\n'); i >= 0 {
-		end += i
+	uses, _ := e.usesBetween(found.offset, found.end)
+	for _, u := range uses {
+		if u.leaf.from.operator {
+			return u.leaf.from.problem(u.path, "")
+		}
 	}
-	l := e.explain(f, offset, end)
-	if l.Line > 0 {
-		return fmt.Sprintf("set by %s:%d", l.Template, l.Line)
-	}
-	for _, value := range l.Values {
-		return "set by " + value.Place
-	}
-	return "set by " + f.Template
+	l := e.explain(f, found.offset, found.end)
+	return &Problem{Place: fmt.Sprintf("%s:%d", f.Template, max(l.Line, 1))}
 }

@@ -24,9 +24,15 @@ type layer struct {
 	tree     map[string]any
 	// where says where a field is: a field path with file and line, or what else helps to find it.
 	where func(path string) string
+	// field is a field's path in the region file. Nil for a layer that is not in it.
+	field func(path string) string
+	// written are options of the tree as oslo.config reads them, by key.
+	written map[string]any
 }
 
-func (l *layer) place(path []string) string { return l.where(strings.Join(path, ".")) }
+func (l *layer) place(path []string) string { return l.where(joined(path)) }
+
+func joined(path []string) string { return strings.Join(path, ".") }
 
 func (f *valuesFile) layer() *layer {
 	return &layer{name: f.name, kind: softLayer, tree: f.tree, where: func(path string) string {

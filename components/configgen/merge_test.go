@@ -34,7 +34,7 @@ func FuzzMerge(f *testing.F) {
 		if len(errs) > 0 {
 			return
 		}
-		walk(y, nil, func(path []string) {
+		walk(y, nil, func(path []string, _ any) {
 			var want any = y
 			for _, k := range path {
 				want = want.(map[string]any)[k]

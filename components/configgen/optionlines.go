@@ -26,7 +26,7 @@ func optionsOf(root *node, project string) (options []setOption, wrong []*use) {
 			wrong = append(wrong, &use{path, leaf})
 			return
 		}
-		options = append(options, setOption{section: path[2], name: optionName(path[3]), path: path, list: isList(leaf.value)})
+		options = append(options, setOption{section: path[2], name: optionName(path[3]), path: path, list: isList(leaf.content())})
 	})
 	return options, wrong
 }

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"regiond.dev/regiond/region"
 )
 
@@ -24,6 +22,8 @@ type sectionData struct {
 	Options []string `json:"options"`
 	// Deprecated names with the current one: NAME, or SECTION.NAME if it moved.
 	Deprecated map[string]string `json:"deprecated"`
+	// Types of options that do not take any text.
+	Types map[string]*optionType `json:"types"`
 }
 
 // has says whether the section has an option.
@@ -38,7 +38,48 @@ type dynamicRule struct {
 	Sections  []string `yaml:"sections"`
 	NamedBy   string   `yaml:"named_by"`
 	OptionsOf string   `yaml:"options_of"`
-	Options   []string `yaml:"options"`
+	// Options by name; null for those that take any text.
+	Options map[string]*optionType `yaml:"options"`
+}
+
+// option is what a rule knows of an option.
+func (r *dynamicRule) option(name string, sections map[string]sectionData) (t *optionType, known bool) {
+	if t, known = r.Options[name]; known {
+		return t, true
+	}
+	of := sections[r.OptionsOf]
+	return of.Types[name], of.has(name)
+}
+
+// optionType is what an option takes, under its current or a deprecated name.
+func (s *Source) optionType(release, project, section, option string) (t *optionType, known bool) {
+	sections := s.options[release][project]
+	option = optionName(option)
+	if section, option = current(sections, section, option); sections[section].has(option) {
+		return sections[section].Types[option], true
+	}
+	for _, r := range s.rules {
+		if r.Project != project {
+			continue
+		}
+		if t, known = r.option(option, sections); known {
+			return t, true
+		}
+	}
+	return nil, false
+}
+
+// current is where an option is now, if the name is deprecated.
+func current(sections map[string]sectionData, section, option string) (string, string) {
+	data := sections[section]
+	now, old := data.Deprecated[option]
+	if !old || data.has(option) {
+		return section, option
+	}
+	if other, name, moved := strings.Cut(now, "."); moved {
+		return other, name
+	}
+	return section, now
 }
 
 // loadOptions reads the data of all releases.
@@ -78,31 +119,21 @@ func parseOptions(content []byte) (optionData, error) {
 }
 
 func loadDynamic() ([]dynamicRule, error) {
-	f, err := optionFiles.Open("options/dynamic.yaml")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	var rules []dynamicRule
-	d := yaml.NewDecoder(f)
-	d.KnownFields(true)
-	if err := d.Decode(&rules); err != nil {
-		return nil, fmt.Errorf("options/dynamic.yaml: %w", err)
-	}
-	return rules, nil
+	return rules, decodeFile(optionFiles, "options/dynamic.yaml", &rules)
 }
 
-// finding is an option that the release does not have, or has under another name.
+// finding is an option that the release does not have, has under another name, or that takes other values.
 type finding struct {
 	section, option string
-	// offset of the line in the file.
-	offset int
+	// offset and end of the line in the file.
+	offset, end int
 	// text says what is wrong; warning if it works all the same.
 	text    string
 	warning bool
 }
 
-// checkOptions finds the options of a rendered file that the project does not have in this release.
+// checkOptions finds the options of a rendered file that the project does not have in this release, and values that it would not take.
 func (s *Source) checkOptions(project, release string, content []byte) (found []finding) {
 	sections := s.options[release][project]
 	if sections == nil {
@@ -111,18 +142,21 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 	for line := range options(content) {
 		data, known := sections[line.section]
 		option := optionName(line.option)
-		if known && data.has(option) || s.dynamic(project, line.section, option, sections, content) {
-			continue
+		f := finding{section: line.section, option: line.option, offset: line.offset, end: line.end}
+		section, name := current(sections, line.section, option)
+		kind, takes := data.Types[option], known && data.has(option)
+		if !takes {
+			kind, takes = s.dynamic(project, line.section, option, sections, content)
 		}
-		f := finding{section: line.section, option: line.option, offset: line.offset}
-		if now, old := data.Deprecated[option]; old {
+		switch value, refers := readOption(line.value); {
+		case takes && (refers || kind.fits(value)):
+			continue
+		case takes:
+			f.text = fmt.Sprintf("%s is not %s, which %s of %s takes", showValue(value), kind.takes(), project, release)
+		case name != option || section != line.section:
 			f.warning = true
-			section, name, moved := strings.Cut(now, ".")
-			if !moved {
-				section, name = line.section, now
-			}
 			f.text = fmt.Sprintf("is deprecated; its name in %s is [%s] %s", release, section, name)
-		} else {
+		default:
 			f.text = fmt.Sprintf("%s of %s has no such %s%s", project, release, map[bool]string{true: "option", false: "section"}[known],
 				s.suggestOption(project, release, line.section, option))
 		}
@@ -131,8 +165,8 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 	return found
 }
 
-// dynamic says whether a rule knows the option.
-func (s *Source) dynamic(project, section, option string, sections map[string]sectionData, content []byte) bool {
+// dynamic is what a rule knows of the option.
+func (s *Source) dynamic(project, section, option string, sections map[string]sectionData, content []byte) (t *optionType, known bool) {
 	for _, r := range s.rules {
 		if r.Project != project {
 			continue
@@ -150,12 +184,15 @@ func (s *Source) dynamic(project, section, option string, sections map[string]se
 		}
 		for _, pattern := range names {
 			// A pattern that is not one matches nothing.
-			if ok, _ := path.Match(pattern, section); ok && (slices.Contains(r.Options, option) || sections[r.OptionsOf].has(option)) {
-				return true
+			if ok, _ := path.Match(pattern, section); !ok {
+				continue
+			}
+			if t, known = r.option(option, sections); known {
+				return t, true
 			}
 		}
 	}
-	return false
+	return nil, false
 }
 
 // suggestOption says which other release, section or name was meant.

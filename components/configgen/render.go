@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -42,19 +41,19 @@ func (s *Source) Render(v *Values, role string) (files []File, warnings []string
 		}
 		if f.Options != "" {
 			for _, found := range s.checkOptions(f.Options, v.release, e.buf) {
-				origin := s.setBy(f, templates[i], v, root, found.offset)
-				text := fmt.Sprintf("%s [%s] %s: %s; %s", path.Base(f.Path), found.section, found.option, found.text, origin)
+				p := s.setBy(f, templates[i], v, root, found)
+				p.Message = fmt.Sprintf("[%s] %s: %s", found.section, found.option, found.text)
 				if found.warning {
-					warnings = append(warnings, text)
+					warnings = append(warnings, p.Error())
 				} else {
-					errs = append(errs, errors.New(text))
+					errs = append(errs, p)
 				}
 			}
 		}
 		files[i] = File{f.Path, f.Mode, f.Owner, f.Group, f.Network, string(e.buf)}
 	}
 	if len(errs) > 0 {
-		return nil, warnings, errors.Join(errs...)
+		return nil, warnings, joinProblems(errs)
 	}
 	return files, warnings, nil
 }
@@ -131,7 +130,7 @@ func (s *Source) setByValues(list []*file, root *node) (options []setOption, err
 		own, wrong := optionsOf(root, f.Options)
 		options = append(options, own...)
 		for _, w := range wrong {
-			errs = append(errs, fmt.Errorf("%s: options are given as %s.conf.SECTION.OPTION, a value or a list", w.leaf.from.place(w.path), f.Options))
+			errs = append(errs, w.leaf.from.problem(w.path, "options are given as %s.conf.SECTION.OPTION, a value or a list", f.Options))
 		}
 	}
 	return options, errs

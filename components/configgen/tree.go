@@ -15,8 +15,18 @@ type node struct {
 	value  any
 	from   *layer
 	secret bool
+	// written is how oslo.config is told the value of an option. Nil for what is not an option.
+	written any
 	// lower is what weaker layers said of the leaf.
 	lower *node
+}
+
+// content is what templates print of a leaf.
+func (n *node) content() any {
+	if n.written != nil {
+		return n.written
+	}
+	return n.value
 }
 
 var empty = &node{children: map[string]*node{}}
@@ -90,17 +100,17 @@ func (m *merger) value(old *node, value any, path []string) *node {
 		return m.object(old, object, path)
 	case isObject:
 		if len(object) > 0 {
-			m.add("%s is a mapping, but %s says %s", m.layer.place(path), old.from.place(path), show(old))
+			m.add(path, "is a mapping, but %s says %s", old.from.place(path), show(old))
 		}
 		return old
 	case old != nil && !old.leaf():
 		if len(old.children) > 0 {
-			m.add("%s is %s, but %s is a mapping", m.layer.place(path), describe(value), old.anyPlace(path))
+			m.add(path, "is %s, but %s is a mapping", describe(value), old.anyPlace(path))
 			return old
 		}
 		old = nil
 	}
-	leaf := &node{value: value, from: m.layer, secret: m.layer.kind == secretLayer, lower: old}
+	leaf := &node{value: value, written: m.layer.written[key(path)], from: m.layer, secret: m.layer.kind == secretLayer, lower: old}
 	if old == nil {
 		return leaf
 	}
@@ -111,23 +121,23 @@ func (m *merger) value(old *node, value any, path []string) *node {
 func (m *merger) replace(old, leaf *node, path []string) *node {
 	switch {
 	case old.secret:
-		m.add("%s: %s is a secret, kept in %s; remove it here", m.layer.place(path), strings.Join(path, "."), old.from.place(path))
+		m.add(path, "%s is a secret, kept in %s; remove it here", joined(path), old.from.place(path))
 		return old
 	case leaf.secret && old.from.kind != softLayer:
-		m.add("%s: %s is a secret, kept in %s; remove it here", old.from.place(path), strings.Join(path, "."), m.layer.place(path))
+		m.errs = append(m.errs, old.from.problem(path, "%s is a secret, kept in %s; remove it here", joined(path), m.layer.place(path)))
 		return leaf
 	case isList(old.value) != isList(leaf.value) && !isOption(path):
-		m.add("%s is %s, but %s is %s", m.layer.place(path), describe(leaf.value), old.from.place(path), describe(old.value))
+		m.add(path, "is %s, but %s is %s", describe(leaf.value), old.from.place(path), describe(old.value))
 		return old
 	case old.from.kind == softLayer, m.layer.kind == overrideLayer, m.layer.kind == secretLayer, equal(old.value, leaf.value):
 		return leaf
 	}
-	m.add("%s says %s, %s says %s; put one under overrides", old.from.place(path), show(old), m.layer.place(path), show(leaf))
+	m.add(path, "says %s, but %s says %s; put one under overrides", show(leaf), old.from.place(path), show(old))
 	return old
 }
 
-func (m *merger) add(format string, args ...any) {
-	m.errs = append(m.errs, fmt.Errorf(format, args...))
+func (m *merger) add(path []string, format string, args ...any) {
+	m.errs = append(m.errs, m.layer.problem(path, format, args...))
 }
 
 // isOption says whether a path is PROJECT.conf.SECTION.OPTION, which may be a value or a list.

@@ -13,7 +13,7 @@ func (s *Source) unused(layers []*layer) (warnings []string) {
 		if !l.operator {
 			continue
 		}
-		walk(l.tree, nil, func(path []string) {
+		walk(l.tree, nil, func(path []string, _ any) {
 			if !s.uses(path) {
 				warnings = append(warnings, fmt.Sprintf("%s: no template uses %s%s", l.place(path), strings.Join(path, "."), s.meant(path)))
 			}
@@ -23,13 +23,13 @@ func (s *Source) unused(layers []*layer) (warnings []string) {
 }
 
 // walk calls f for each leaf of a plain tree, in order.
-func walk(tree map[string]any, path []string, f func(path []string)) {
+func walk(tree map[string]any, path []string, f func(path []string, value any)) {
 	for _, key := range sortedKeys(tree) {
 		below := append(path[:len(path):len(path)], key)
 		if object, ok := tree[key].(map[string]any); ok {
 			walk(object, below, f)
 		} else {
-			f(below)
+			f(below, tree[key])
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package configgen
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -102,10 +102,7 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 		return nil, nil, fmt.Errorf("%s: there is no release %q; there are %s", c.fieldPlace(c.Field+".release"), release, strings.Join(s.Releases(), ", "))
 	}
 	layers := []*layer{s.defaults.layer(), of.layer(), c.facts()}
-	more, err := c.given(c.Field, "the cluster", d.Values, d.Overrides)
-	if err != nil {
-		return nil, nil, err
-	}
+	more, errs := s.given(&c, c.Field, "the cluster", d.Values, d.Overrides)
 	layers = append(layers, more...)
 	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
 		where: func(string) string { return secretsPlace(d.Name) }})
@@ -113,13 +110,13 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 	for i, n := range d.Nodes {
 		v.nodes[n.Name] = i
 	}
-	errs := v.lay(layers)
+	errs = append(errs, v.lay(layers)...)
 	for _, reserved := range []string{"role", "node"} {
 		if n := v.root.children[reserved]; n != nil {
 			errs = append(errs, fmt.Errorf("%s: the name %q is taken: regiond sets it", n.anyPlace([]string{reserved}), reserved))
 		}
 	}
-	return v, s.unused(layers), errors.Join(errs...)
+	return v, s.unused(layers), joinProblems(errs)
 }
 
 // lay merges layers over the tree.
@@ -132,8 +129,7 @@ func (v *Values) lay(layers []*layer) (errs []error) {
 }
 
 // given are the layers that an operator writes: values and overrides.
-func (c *Cluster) given(field, of string, values, overrides *runtime.RawExtension) ([]*layer, error) {
-	var layers []*layer
+func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.RawExtension) (layers []*layer, errs []error) {
 	for _, g := range []struct {
 		name string
 		kind layerKind
@@ -144,11 +140,39 @@ func (c *Cluster) given(field, of string, values, overrides *runtime.RawExtensio
 		}
 		tree, err := decodeObject(g.raw.Raw)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.fieldPlace(field+"."+g.name), err)
+			errs = append(errs, &Problem{field + "." + g.name, c.fieldPlace(field + "." + g.name), err.Error()})
+			continue
 		}
-		layers = append(layers, &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name)})
+		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
+			field: func(path string) string { return field + "." + g.name + "." + path }}
+		errs = append(errs, s.writeOptions(l, string(c.Declaration.Release))...)
+		layers = append(layers, l)
 	}
-	return layers, nil
+	return layers, errs
+}
+
+// optionNames are what a section or an option may be called: anything else would end the line that it stands in.
+var optionNames = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
+
+// writeOptions puts the layer's options as oslo.config reads them into it.
+func (s *Source) writeOptions(l *layer, release string) (errs []error) {
+	l.written = map[string]any{}
+	walk(l.tree, nil, func(path []string, value any) {
+		if !isOption(path) || !s.projects[path[0]] {
+			return
+		}
+		if !optionNames.MatchString(path[2]) || !optionNames.MatchString(path[3]) {
+			errs = append(errs, l.problem(path, "is not the name of an option: names have letters, digits, _, - and ."))
+			return
+		}
+		w := optionWriter{s, release, path[0], path[2]}
+		written, wrong := w.write(path[3], value)
+		if wrong != "" {
+			errs = append(errs, l.problem(path, "[%s] %s %s", path[2], path[3], wrong))
+		}
+		l.written[key(path)] = written
+	})
+	return errs
 }
 
 // facts follow from the declaration.
@@ -183,17 +207,16 @@ func (s *Source) NodeValues(v *Values, n Node) (*Values, []string, error) {
 	fact := func(string) string { return "host " + n.Name }
 	layers := []*layer{{name: "facts of the node", kind: firmLayer, where: fact, tree: map[string]any{
 		"node": map[string]any{"name": n.Name, "address": n.Address, "registration": n.Registration}}}}
+	var errs []error
 	if i, ok := v.nodes[n.Name]; ok {
 		own := &c.Declaration.Nodes[i]
-		more, err := c.given(fmt.Sprintf("%s.nodes[%d]", c.Field, i), "the node", own.Values, own.Overrides)
-		if err != nil {
-			return nil, nil, err
-		}
+		var more []*layer
+		more, errs = s.given(c, fmt.Sprintf("%s.nodes[%d]", c.Field, i), "the node", own.Values, own.Overrides)
 		layers = append(layers, more...)
 	}
 	nv := &Values{root: v.root, release: v.release, cluster: c, nodes: v.nodes, node: n.Name}
-	errs := nv.lay(layers)
-	return nv, s.unused(layers), errors.Join(errs...)
+	errs = append(errs, nv.lay(layers)...)
+	return nv, s.unused(layers), joinProblems(errs)
 }
 
 // NodeNames are the nodes that have values of their own, sorted.

@@ -1,0 +1,113 @@
+package configgen
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"regiond.dev/regiond/components/templates"
+	"regiond.dev/regiond/region"
+)
+
+// carried renders all files of a cluster with the templates that regiond carries. values are the operator's, as JSON.
+func carried(t *testing.T, values string) (files map[string]string, problems []*Problem) {
+	t.Helper()
+	s, err := Load(templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := realCluster(t, s, region.ReleaseEpoxy)
+	c.Field, c.Declaration.Values, c.Declaration.Nodes = "spec.openstack.clusters[0]", raw(values), nil
+	files = map[string]string{}
+	_, err = s.Apply(c, []Node{node1}, func(o Output) error {
+		files[o.Name] = string(o.Content)
+		return nil
+	})
+	return files, Problems(err)
+}
+
+func mustHave(t *testing.T, files map[string]string, name string, lines ...string) {
+	t.Helper()
+	all := strings.Split(files[name], "\n")
+	for _, line := range lines {
+		if !slices.Contains(all, line) {
+			t.Errorf("%s has no line %q:\n%s", name, line, files[name])
+		}
+	}
+}
+
+// A list is one line for an option that is a list, and one line for each item for an option that may be given several times.
+func TestListOptions(t *testing.T) {
+	files, problems := carried(t, `{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["ComputeFilter", "ServerGroupAntiAffinityFilter"]},
+		"api": {"vendordata_providers": ["StaticJSON", "DynamicJSON"]}, "pci": {"alias": ["{\"name\": \"a\"}", "{\"name\": \"b, c\"}"]},
+		"libvirt": {"cpu_model_extra_flags": []}}}}`)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	mustHave(t, files, "nova/etc/nova/nova.conf", "enabled_filters = ComputeFilter,ServerGroupAntiAffinityFilter",
+		"vendordata_providers = StaticJSON,DynamicJSON", `alias = {"name": "a"}`, `alias = {"name": "b, c"}`, "cpu_model_extra_flags = ")
+	for values, want := range map[string]string{
+		`{"nova": {"conf": {"DEFAULT": {"max_concurrent_builds": [1, 2]}}}}`:      "is a list; the option takes one value: an integer of at least 0",
+		`{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["a,b"]}}}}`:  `item 1, "a,b", has a comma, at which oslo.config would split it`,
+		`{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["a\nb"]}}}}`: "has a line break",
+	} {
+		if _, problems := carried(t, values); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%s: %v, want %s", values, problems, want)
+		}
+	}
+}
+
+// A value that an option can't have is refused at its place, whether it is given below conf or as a value of the templates.
+func TestOptionsOfWrongTypes(t *testing.T) {
+	_, problems := carried(t, `{"nova": {"reserved_host_memory_mb": "4G", "report_interval": "soon", "debug": "maybe", "virt_type": "vmx",
+		"cpu_allocation_ratio": "1e400", "conf": {"DEFAULT": {"max_concurrent_builds": "ten", "allow_resize_to_same_host": "maybe"},
+		"libvirt": {"cpu_mode": "fast"}}}}`)
+	for field, want := range map[string]string{
+		"nova.reserved_host_memory_mb":                `"4G" is not an integer of at least 0`,
+		"nova.report_interval":                        `"soon" is not an integer`,
+		"nova.debug":                                  `"maybe" is not true or false`,
+		"nova.virt_type":                              `"vmx" is not one of "kvm", "lxc", "qemu", "parallels"`,
+		"nova.cpu_allocation_ratio":                   `"1e400" is not a number`,
+		"nova.conf.DEFAULT.max_concurrent_builds":     `[DEFAULT] max_concurrent_builds: "ten" is not an integer of at least 0, which nova of epoxy takes`,
+		"nova.conf.DEFAULT.allow_resize_to_same_host": `"maybe" is not true or false`,
+		"nova.conf.libvirt.cpu_mode":                  `"fast" is not one of`,
+	} {
+		if n := problemsOf(problems, field); len(n) != 1 || !strings.Contains(n[0].Message, want) {
+			t.Errorf("%s: %v, want one: %s", field, n, want)
+		}
+	}
+	if len(problems) != 8 {
+		t.Errorf("%d problems:\n%v", len(problems), errors.Join(asErrors(problems)...))
+	}
+}
+
+func problemsOf(all []*Problem, field string) []*Problem {
+	return slices.DeleteFunc(slices.Clone(all), func(p *Problem) bool { return p.Field != "spec.openstack.clusters[0].values."+field })
+}
+
+func asErrors(problems []*Problem) (errs []error) {
+	for _, p := range problems {
+		errs = append(errs, p)
+	}
+	return errs
+}
+
+// A dollar arrives as it was written, and an option's name at the beginning of a word stands for that option.
+func TestDollarsInOptions(t *testing.T) {
+	files, problems := carried(t, `{"keystone": {"conf": {"ldap": {"url": "ldaps://ldap.example", "password": "Pa$w0rd"}}},
+		"nova": {"conf": {"DEFAULT": {"default_availability_zone": "az$debug", "metadata_listen": "$my_ip"}, "vnc": {"server_listen": "  $my_ip"}}}}`)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	mustHave(t, files, "keystone/etc/keystone/keystone.conf", "password = Pa$$w0rd")
+	mustHave(t, files, "nova/etc/nova/nova.conf", "default_availability_zone = az$$debug", "metadata_listen = $my_ip", `server_listen = "  $my_ip"`)
+}
+
+// Names are printed into files too.
+func TestNamesOfOptions(t *testing.T) {
+	_, problems := carried(t, `{"nova": {"conf": {"x]\n[DEFAULT": {"debug": true}, "DEFAULT": {"debug = true\nuse_stderr": false}}}}`)
+	if len(problems) != 2 || !strings.Contains(problems[0].Message, "is not the name of an option") {
+		t.Errorf("%v", problems)
+	}
+}

@@ -1,0 +1,66 @@
+package configgen
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Problem is one thing that is wrong with a cluster's values, at its place.
+type Problem struct {
+	// Field is the path in the region file, e.g. spec.openstack.clusters[0].values.nova.debug. It is empty if the file has no part in it.
+	Field string
+	// Place is where to look: the field with file and line, or a template's line, or a Secret.
+	Place   string
+	Message string
+}
+
+func (p *Problem) Error() string { return p.Place + ": " + p.Message }
+
+// problem of a value of the layer.
+func (l *layer) problem(path []string, format string, args ...any) *Problem {
+	p := &Problem{Place: l.place(path), Message: fmt.Sprintf(format, args...)}
+	if l.field != nil {
+		p.Field = l.field(joined(path))
+	}
+	return p
+}
+
+// Problems are the parts of a joined error, each once: nodes mostly have the same ones. What is not a Problem has neither field nor place.
+func Problems(err error) (list []*Problem) {
+	seen := map[Problem]bool{}
+	var collect func(error)
+	collect = func(err error) {
+		var p *Problem
+		switch e := err.(type) { //nolint:errorlint // a wrapped Problem would lose what is around it
+		case nil:
+			return
+		case *Problem:
+			p = e
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				collect(one)
+			}
+			return
+		default:
+			p = &Problem{Message: err.Error()}
+		}
+		if !seen[*p] {
+			seen[*p] = true
+			list = append(list, p)
+		}
+	}
+	collect(err)
+	return list
+}
+
+// joinProblems is errors.Join of each problem once.
+func joinProblems(errs []error) error {
+	list := Problems(errors.Join(errs...))
+	once := make([]error, len(list))
+	for i, p := range list {
+		if once[i] = p; p.Place == "" {
+			once[i] = errors.New(p.Message)
+		}
+	}
+	return errors.Join(once...)
+}

@@ -1,0 +1,90 @@
+package configgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// optionWriter makes of an option's value in the tree the text that oslo.config reads back as that value.
+type optionWriter struct {
+	source                    *Source
+	release, project, section string
+}
+
+// write returns a text, or a list of texts for an option that is given several times. wrong says what can't be written.
+func (w *optionWriter) write(option string, value any) (written any, wrong string) {
+	kind, known := w.source.optionType(w.release, w.project, w.section, option)
+	items, isList := value.([]any)
+	if !isList {
+		s, _ := printed(value) // a leaf that is not a list is printed
+		return w.text(s), lineBreak(s)
+	}
+	if known && kind.single() {
+		return "", fmt.Sprintf("is a list; the option takes one value: %s", kind.takes())
+	}
+	if kind == nil {
+		kind = &optionType{}
+	}
+	texts := make([]any, len(items))
+	parts := make([]string, len(items))
+	for i, item := range items {
+		s, ok := printed(item)
+		switch {
+		case !ok:
+			return "", fmt.Sprintf("item %d is %s; an option's items are strings and numbers", i+1, describe(item))
+		case lineBreak(s) != "":
+			return "", lineBreak(s)
+		case kind.Multi:
+		case strings.Contains(s, ",") && kind.Items != nil && kind.Items.Quotes:
+			s = `"` + s + `"`
+		case strings.Contains(s, ","):
+			return "", fmt.Sprintf("item %d, %s, has a comma, at which oslo.config would split it", i+1, showValue(item))
+		}
+		texts[i], parts[i] = w.text(s), s
+	}
+	if kind.Multi {
+		return texts, ""
+	}
+	s := strings.Join(parts, ",")
+	if kind.Bounds {
+		s = "[" + s + "]"
+	}
+	return w.text(s), ""
+}
+
+func lineBreak(s string) string {
+	if strings.ContainsAny(s, "\n\r") {
+		return "has a line break, which would begin another option"
+	}
+	return ""
+}
+
+// text escapes dollars, and quotes what oslo.config would strip: white space and quotes around a value (oslo_config/iniparser.py).
+func (w *optionWriter) text(s string) string {
+	s = escapeDollars(s, w.isOption)
+	if s == "" {
+		return s
+	}
+	first, last := s[0], s[len(s)-1]
+	if strings.TrimSpace(s) != s || first == last && (first == '"' || first == '\'') {
+		return `"` + s + `"`
+	}
+	return s
+}
+
+// isOption says whether a reference in the section finds an option: of the same section, of DEFAULT, or SECTION.OPTION.
+func (w *optionWriter) isOption(name string) bool {
+	sections := w.source.options[w.release][w.project]
+	if section, option, dotted := strings.Cut(name, "."); dotted {
+		return sections[section].has(option)
+	}
+	return sections[w.section].has(name) || sections["DEFAULT"].has(name)
+}
+
+// readOption is the value that oslo.config makes of an option's text. refers says whether it depends on another option.
+func readOption(text string) (value string, refers bool) {
+	if n := len(text); n > 1 && text[0] == text[n-1] && (text[0] == '"' || text[0] == '\'') {
+		text = text[1 : n-1]
+	}
+	return unescapeDollars(text)
+}
