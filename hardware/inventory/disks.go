@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // sectorBytes is the unit of /sys/block/*/size, whatever the disk's own sectors are.
@@ -15,9 +16,25 @@ const sectorBytes = 512
 // notDisks are block devices that are made of something else or cannot be installed to.
 var notDisks = []string{"loop", "ram", "zram", "sr", "fd", "dm-", "md", "nbd", "drbd", "rbd", "zd", "pmem", "mtdblock"}
 
-// Disks lists the local disks. Left out are devices without media, write-protected ones, and what
-// is attached by USB: those are the virtual media of the BMC and somebody's memory stick.
+// Disks lists the local disks with what is on them. All are read at the same time, each within its own time: a disk
+// that does not answer is reported as sick and keeps nobody waiting for ever.
 func (r Reader) Disks() ([]Disk, error) {
+	disks, err := r.ListDisks()
+	if err != nil {
+		return nil, err
+	}
+	var group sync.WaitGroup
+	for i := range disks {
+		group.Go(func() { r.examineWithin(&disks[i], readWithin) })
+	}
+	group.Wait()
+	markPaths(disks)
+	return disks, nil
+}
+
+// ListDisks lists the local disks without reading from them. Left out are devices without media, write-protected ones,
+// and what is attached by USB: those are the virtual media of the BMC and somebody's memory stick.
+func (r Reader) ListDisks() ([]Disk, error) {
 	names, err := r.names("block")
 	if err != nil {
 		return nil, err
@@ -33,14 +50,11 @@ func (r Reader) Disks() ([]Disk, error) {
 		if size == 0 || r.text(path.Join(folder, "hidden")) == "1" || r.text(path.Join(folder, "ro")) == "1" || r.onUSB(folder) {
 			continue
 		}
-		disk := Disk{
+		disks = append(disks, Disk{
 			Name: name, Bytes: size, Type: r.diskType(name),
 			SerialNumber: r.diskSerial(folder), WWN: r.diskWWN(folder), Model: r.diskModel(folder),
-		}
-		r.readContent(&disk)
-		disks = append(disks, disk)
+		})
 	}
-	markPaths(disks)
 	return disks, nil
 }
 

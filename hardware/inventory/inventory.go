@@ -84,8 +84,12 @@ type Disk struct {
 	Model string   `json:"model,omitempty"`
 	Type  DiskType `json:"type"`
 	Bytes int64    `json:"bytes"`
-	// Blank says that the first and last MiB hold only zeros.
+	// Blank says that only zeros were found: at both ends, where partitions usually begin, and in samples
+	// across the disk.
 	Blank bool `json:"blank"`
+	// Problem is why the disk could not be read. Nothing is ever written to such a disk.
+	// +optional
+	Problem string `json:"problem,omitempty"`
 	// Content names what was found, e.g. "GPT, ext4", for people.
 	// +optional
 	Content string `json:"content,omitempty"`

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Reader reads the inventory from the kernel's file systems. Only files are read: nothing is
@@ -20,6 +21,9 @@ type Reader struct {
 	Sys, Proc fs.FS
 	// OpenDisk opens the disk of that kernel name for reading.
 	OpenDisk func(name string) (DiskReader, error)
+	// stuck are the disks that did not answer in time and still keep a read waiting: they are not asked once more. nil
+	// remembers none.
+	stuck *sync.Map
 	// PermanentMAC asks the driver of an interface for the address in its ROM (IFLA_PERM_ADDRESS).
 	// When it is nil or does not know, the present address is taken.
 	PermanentMAC func(name string) (net.HardwareAddr, error)
@@ -34,8 +38,9 @@ type DiskReader interface {
 // NewReader reads the machine that it runs on.
 func NewReader() Reader {
 	return Reader{
-		Sys:  os.DirFS("/sys"),
-		Proc: os.DirFS("/proc"),
+		Sys:   os.DirFS("/sys"),
+		Proc:  os.DirFS("/proc"),
+		stuck: new(sync.Map),
 		OpenDisk: func(name string) (DiskReader, error) {
 			return os.Open("/dev/" + name)
 		},

@@ -147,7 +147,7 @@ func TestReadReportsWhatFails(t *testing.T) {
 	r := fixture(t, "qemu-q35")
 	r.OpenDisk = func(string) (inventory.DiskReader, error) { return nil, errors.New("input/output error") }
 	got, err := r.Read()
-	if err != nil || got.Disks[0].Blank || got.Disks[0].Content != "unreadable: input/output error" {
+	if err != nil || got.Disks[0].Blank || got.Disks[0].Problem != "it can't be read: input/output error" {
 		t.Errorf("broken disk: %+v (%v)", got.Disks[0], err)
 	}
 }
