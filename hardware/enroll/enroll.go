@@ -72,6 +72,9 @@ type Instruction struct {
 type Install struct {
 	// Disk to write to: all given fields must match the same single disk again, or nothing is written.
 	Disk DiskIdentity `json:"disk"`
+	// Overwrite says that the operator allowed what is on the disk to be lost. Without it, a disk that is neither blank
+	// nor an installation of this server is not written to.
+	Overwrite bool `json:"overwrite,omitempty"`
 	// Manifest of the image; its chunks are fetched from ImageURL + "/chunks/" + sha256.
 	Manifest diskimage.Manifest `json:"manifest"`
 	ImageURL string             `json:"imageURL"`

@@ -32,11 +32,14 @@ func FindDisk(disks []inventory.Disk, want enroll.DiskIdentity) (inventory.Disk,
 	}
 }
 
-// checkUnused refuses disks that somebody uses, here or on another machine.
-func checkUnused(d inventory.Disk, holders []string) error {
-	if shared := d.SharedFilesystems(); len(shared) > 0 {
-		return fmt.Errorf("disk %s holds a shared file system (%s) that other machines may be using: it is never overwritten; "+
-			"take the LUN away from this server or wipe the disk by hand", d, strings.Join(shared, ", "))
+// checkWritable refuses a disk that somebody uses, here or on another machine, and one with data that nobody allowed to be
+// lost. It is the same judgement by which regiond chose the disk.
+func checkWritable(d inventory.Disk, owner inventory.Owner, overwrite bool, holders []string) error {
+	switch j := d.Judge(owner); {
+	case j.Verdict == inventory.VerdictNever:
+		return fmt.Errorf("disk %s %s", d, j.Holds)
+	case j.Verdict != inventory.VerdictFree && !overwrite:
+		return fmt.Errorf("disk %s %s, and regiond's instruction does not say that it may be lost", d, j.Holds)
 	}
 	if len(holders) > 0 {
 		return fmt.Errorf("disk %s is held by %s: stop it before installing", d, strings.Join(holders, ", "))

@@ -225,7 +225,8 @@ func (g *regiond) ticket() enroll.Ticket {
 // installTo is the instruction to install the image to the disk of that serial number.
 func (g *regiond) installTo(serial string, size int64) enroll.Instruction {
 	return enroll.Instruction{Install: &enroll.Install{
-		Disk: enroll.DiskIdentity{SerialNumber: serial, Bytes: size}, Manifest: g.image.manifest, ImageURL: g.files.URL + imagePath,
+		Overwrite: true, // addDisk's are full of data
+		Disk:      enroll.DiskIdentity{SerialNumber: serial, Bytes: size}, Manifest: g.image.manifest, ImageURL: g.files.URL + imagePath,
 		Identity: identity.Identity{
 			Hostname: "server-1", RegionUID: "region-uid", ServerUID: "server-uid", Role: "Compute", Image: "test-1", JoinToken: "join",
 			KernelArguments: []string{"hugepages=16", "isolcpus=2-5"},

@@ -65,7 +65,8 @@ func (r *run) plan(inv inventory.Inventory, job *enroll.Install) (inventory.Disk
 	if err != nil {
 		return fail(err)
 	}
-	if err := checkUnused(target, holders); err != nil {
+	owner := inventory.Owner{RegionUID: job.Identity.RegionUID, ServerUID: job.Identity.ServerUID}
+	if err := checkWritable(target, owner, job.Overwrite, holders); err != nil {
 		return fail(err)
 	}
 	parts, err := diskimage.Layout(&job.Manifest, target.Bytes)

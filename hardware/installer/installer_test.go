@@ -226,6 +226,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 		"too small":     {change: func(j *enroll.Install) { j.Manifest.Partitions[3].Size += mib }, want: "needs a disk of at least 65011712 bytes"},
 		"held by md":    {prepare: func(m *machine) { m.holders = []string{"md127"} }, want: "is held by md127"},
 		"shared":        {prepare: func(m *machine) { m.disks[0].Content = "GPT, VMFS" }, want: "shared file system (VMFS)"},
+		"sick":          {prepare: func(m *machine) { m.disks[0].Problem = "it did not answer within 1m0s" }, want: "is sick (it did not answer within 1m0s)"},
+		"data":          {prepare: func(m *machine) { m.disks[0].Content = "XFS" }, change: func(j *enroll.Install) { j.Overwrite = false }, want: "holds XFS, and regiond's instruction does not say that it may be lost"},
 		"shrunk":        {prepare: func(m *machine) { m.shrink("vda") }, want: "not the one of the inventory"},
 		"no region":     {change: func(j *enroll.Install) { j.Identity.RegionUID = "" }, want: "regionUID"},
 		"bad argument":  {change: func(j *enroll.Install) { j.Identity.KernelArguments = []string{"a\nb"} }, want: "control characters"},

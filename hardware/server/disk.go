@@ -43,29 +43,31 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 				d.Name, o.Name, listDisks(disks, why))
 		}
 	}
-	if d.Blank || ours(w, d.Marker) {
+	switch j := d.Judge(owner(w)); j.Verdict {
+	case inventory.VerdictFree:
 		return d, nil
-	}
-	if m := d.Marker; m != nil && !(sel.Overwrite && asked) {
+	case inventory.VerdictNever:
+		return nil, refuse(ReasonDiskNotSelected, "disk %s %s", describe(*d), j.Holds)
+	case inventory.VerdictInstallation:
 		// A region that lost its state is a new region: what a profile allows for all servers of a kind
 		// must not make it take those of the old one, which run.
-		return nil, refuse(ReasonDiskNotSelected, "disk %s holds an installation of server UID %s in region UID %s; if that may be lost, set spec.reinstallAfter of this server to now, and overwrite: true in the profile's rootDisk",
-			describe(*d), m.ServerUID, m.RegionUID)
+		if sel.Overwrite && asked {
+			return d, nil
+		}
+		return nil, refuse(ReasonDiskNotSelected, "disk %s %s; if that may be lost, set spec.reinstallAfter of this server to now, and overwrite: true in the profile's rootDisk",
+			describe(*d), j.Holds)
+	default:
+		if sel.Overwrite {
+			return d, nil
+		}
+		return nil, refuse(ReasonDiskNotSelected, "disk %s %s, which was not installed here for this server; overwrite all of the disk with zeros and set spec.reinstallAfter to now, or set overwrite: true in the profile's rootDisk if the data may be lost",
+			describe(*d), j.Holds)
 	}
-	if sel.Overwrite {
-		return d, nil
-	}
-	content := d.Content
-	if content == "" {
-		content = "unknown data"
-	}
-	return nil, refuse(ReasonDiskNotSelected, "disk %s holds %s, which was not installed here for this server; wipe the disk and set spec.reinstallAfter to now, or set overwrite: true in the profile's rootDisk if the data may be lost",
-		describe(*d), content)
 }
 
-// ours says whether a marker was left by an installation of this very server by this region.
-func ours(w Wish, m *inventory.InstallMarker) bool {
-	return m != nil && m.RegionUID == string(w.RegionUID) && m.ServerUID == string(w.UID) && m.RegionUID != "" && m.ServerUID != ""
+// owner is the server as its marker on a disk names it.
+func owner(w Wish) inventory.Owner {
+	return inventory.Owner{RegionUID: string(w.RegionUID), ServerUID: string(w.UID)}
 }
 
 // diskMismatch says why a disk does not fit, or returns "".

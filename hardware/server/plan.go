@@ -13,7 +13,9 @@ import (
 type InstallPlan struct {
 	Profile *region.Profile
 	Disk    *inventory.Disk
-	Network identity.Network
+	// Overwrite says that the disk holds something which the operator allowed to be lost.
+	Overwrite bool
+	Network   identity.Network
 }
 
 // Adoption is an installation that is already on the disk.
@@ -46,7 +48,7 @@ func Plan(w Wish, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adopt
 	if refused != nil {
 		return nil, nil, refused
 	}
-	return &InstallPlan{Profile: profile, Disk: disk, Network: network}, nil, nil
+	return &InstallPlan{Profile: profile, Disk: disk, Overwrite: disk.Judge(owner(w)).Verdict != inventory.VerdictFree, Network: network}, nil, nil
 }
 
 // findInstallation looks for a complete marker of this very server. Two of them contradict each
@@ -55,7 +57,7 @@ func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
 	var found []*Adoption
 	for i := range inv.Disks {
 		d := &inv.Disks[i]
-		if !ours(w, d.Marker) || !d.Marker.Complete {
+		if !owner(w).Owns(d.Marker) || !d.Marker.Complete {
 			continue
 		}
 		a := &Adoption{Image: d.Marker.Image, Disk: d}

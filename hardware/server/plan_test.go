@@ -36,6 +36,8 @@ func TestPlan(t *testing.T) {
 		with  func(w *server.Wish)
 		disk  string // serial number to install on
 		adopt string // serial number to boot from
+		// overwrite: what is on the disk will be lost
+		overwrite bool
 		// refusal
 		reason string
 		parts  []string
@@ -56,11 +58,15 @@ func TestPlan(t *testing.T) {
 			with: func(w *server.Wish) { w.Profiles[0].RootDisk.Model = "PM*" }, disk: "A"},
 		{name: "malformed quantity fits nothing", disks: []inventory.Disk{disk("sda", "A")}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.MinSize = "big" }, reason: "DiskNotSelected", parts: []string{"no quantity"}},
 		{name: "foreign data", disks: []inventory.Disk{disk("sda", "A", foreign)}, reason: "DiskNotSelected", parts: []string{"holds LVM", "overwrite: true"}},
-		{name: "foreign data, overwrite", disks: []inventory.Disk{disk("sda", "A", foreign)}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, disk: "A"},
+		{name: "foreign data, overwrite", disks: []inventory.Disk{disk("sda", "A", foreign)}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, disk: "A", overwrite: true},
+		{name: "a shared file system is never overwritten", disks: []inventory.Disk{disk("sda", "A", func(d *inventory.Disk) { d.Blank, d.Content = false, "VMFS" })},
+			with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite, w.Spec.ReinstallAfter = true, ago(time.Minute) }, reason: "DiskNotSelected", parts: []string{"shared file system (VMFS)", "take the LUN away"}},
+		{name: "a sick disk is never written to", disks: []inventory.Disk{disk("sda", "A", func(d *inventory.Disk) { d.Blank, d.Problem = false, "it did not answer within 1m0s" })},
+			with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, reason: "DiskNotSelected", parts: []string{"is sick (it did not answer within 1m0s)", "replace it"}},
 		{name: "overwrite does not take what another region installed", disks: []inventory.Disk{disk("sda", "A", marked("other-region", serverUID, true))}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, reason: "DiskNotSelected", parts: []string{"other-region", "spec.reinstallAfter"}},
 		{name: "another region's installation is overwritten when that is asked for", disks: []inventory.Disk{disk("sda", "A", marked("other-region", serverUID, true))}, with: func(w *server.Wish) {
 			w.Profiles[0].RootDisk.Overwrite, w.Spec.ReinstallAfter = true, &metav1.Time{Time: now.Add(-time.Minute)}
-		}, disk: "A"},
+		}, disk: "A", overwrite: true},
 		{name: "overwrite does not choose", disks: []inventory.Disk{disk("sda", "A"), disk("sdb", "B", foreign)}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, reason: "DiskNotSelected"},
 		{name: "no identity", disks: []inventory.Disk{disk("sda", "")}, reason: "DiskNotSelected", parts: []string{"neither serial number nor WWN"}},
 		{name: "two paths to one disk", disks: []inventory.Disk{disk("sda", "A"), disk("sdb", "A", func(d *inventory.Disk) { d.Model = "x" })}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Model = "PM893" }, reason: "DiskNotSelected", parts: []string{"can't be told apart"}},
@@ -105,6 +111,9 @@ func TestPlan(t *testing.T) {
 			case plan != nil:
 				if plan.Disk.SerialNumber != tt.disk || tt.disk == "" {
 					t.Errorf("would install on %q, want %q", plan.Disk.SerialNumber, tt.disk)
+				}
+				if plan.Overwrite != tt.overwrite {
+					t.Errorf("overwrite %v, want %v", plan.Overwrite, tt.overwrite)
 				}
 			case adopted != nil:
 				if adopted.Disk.SerialNumber != tt.adopt || tt.adopt == "" || adopted.Image != "trixie-0" || !adopted.Installed.Equal(now.Add(-time.Hour)) {

@@ -108,9 +108,10 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		role = region.RoleCompute
 	}
 	return enroll.Instruction{Install: &enroll.Install{
-		Disk:     enroll.DiskIdentity{SerialNumber: plan.Disk.SerialNumber, WWN: plan.Disk.WWN, Bytes: plan.Disk.Bytes},
-		Manifest: manifest,
-		ImageURL: imageURL,
+		Disk:      enroll.DiskIdentity{SerialNumber: plan.Disk.SerialNumber, WWN: plan.Disk.WWN, Bytes: plan.Disk.Bytes},
+		Overwrite: plan.Overwrite,
+		Manifest:  manifest,
+		ImageURL:  imageURL,
 		Identity: identity.Identity{
 			Hostname: srv.Name, RegionUID: string(wish.RegionUID), ServerUID: string(srv.UID), Role: string(role),
 			Image: manifest.Version, KernelArguments: plan.Profile.KernelArguments, Network: plan.Network,
