@@ -81,7 +81,7 @@ func List(imageDir string) ([]Set, error) {
 	return out, errors.Join(errs...)
 }
 
-// Kept returns all sets whose images must be there: the current ones and the one before each.
+// Kept returns all sets whose images must be there: the current ones, the one before each, and what clusters hold.
 func Kept(imageDir string) ([]Set, error) {
 	files, err := filepath.Glob(filepath.Join(LayoutDir(imageDir), "*.json"))
 	if err != nil {
@@ -99,7 +99,8 @@ func Kept(imageDir string) ([]Set, error) {
 		}
 		out = append(out, set)
 	}
-	return out, nil
+	holders, err := held(imageDir)
+	return append(out, holders...), err
 }
 
 func readSet(file string) (Set, error) {

@@ -85,6 +85,36 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// What a cluster runs is kept however often its release is built, until it lets go of it.
+func TestHeldImagesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	publish := func(content string) Set { return publishSet(t, dir, "epoxy", map[string]string{"keystone": content}) }
+	runs := publish("one")
+	if err := Hold(dir, "lab", runs); err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{"two", "three", "four"} {
+		publish(content)
+	}
+	if err := Verify(dir, runs.Images["keystone"]); err != nil {
+		t.Errorf("the image that a cluster runs is gone: %v", err)
+	}
+	index, err := layout.ImageIndexFromPath(LayoutDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if manifest, err := index.IndexManifest(); err != nil || len(manifest.Manifests) != 3 {
+		t.Errorf("served: %v, %v, want the current image, the one before and the one that is held", manifest, err)
+	}
+	if err := errors.Join(LetGo(dir, "lab"), LetGo(dir, "lab")); err != nil {
+		t.Fatal(err)
+	}
+	publish("five")
+	if err := Verify(dir, runs.Images["keystone"]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("nobody holds the image: %v, want it gone", err)
+	}
+}
+
 // go-containerregistry reads the layout, and finds all its parts as they are described.
 func TestLayoutIsSound(t *testing.T) {
 	dir := t.TempDir()
