@@ -95,8 +95,9 @@ func (s *State) Gate(name string) []*unstructured.Unstructured {
 
 // Composer has the templates and the base of the manifests. It may be used concurrently.
 type Composer struct {
-	source *configgen.Source
-	base   fs.FS
+	source          *configgen.Source
+	templates, base fs.FS
+	digest          string
 }
 
 // New reads templates, as configgen.Load does, and takes a base as kustomize.Build does.
@@ -105,7 +106,11 @@ func New(templates, base fs.FS) (*Composer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("templates: %w", err)
 	}
-	return &Composer{source: source, base: base}, nil
+	c := &Composer{source: source, templates: templates, base: base}
+	if c.digest, err = c.sum(); err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	return c, nil
 }
 
 // Default is the composer of the templates and manifests in this program.
