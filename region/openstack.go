@@ -132,6 +132,64 @@ type OpenStackClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Patches []Patch `json:"patches,omitempty"`
+	// Pinned is what the cluster is rendered from and runs until the next `regiond apply`, whatever images are built and whichever
+	// regiond runs. A cluster without it is pinned by regiond's controller, one that already runs to what it runs.
+	// +optional
+	Pinned *OpenStackPin `json:"pinned,omitempty"`
+}
+
+// InForce is the release that the cluster runs: the pinned one, or that of its declaration before it was pinned.
+func (c *OpenStackCluster) InForce() OpenStackRelease {
+	if c.Spec.Pinned != nil {
+		return c.Spec.Pinned.Images.Release
+	}
+	return c.Spec.Release
+}
+
+// OpenStackPin holds a cluster to the templates and images of the last apply.
+type OpenStackPin struct {
+	// Templates is the digest of the templates and manifests, which are stored under it in the namespace regiond-system.
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	Templates string `json:"templates"`
+	// Images of the control plane.
+	Images OpenStackImages `json:"images"`
+}
+
+// OpenStackImages is an image set: the component images of one release.
+type OpenStackImages struct {
+	// Release of OpenStack that the images are of. It is the one in force.
+	// +kubebuilder:validation:MaxLength=40
+	Release OpenStackRelease `json:"release"`
+	// Debian is the release of Debian whose packages are in them.
+	// +optional
+	Debian string `json:"debian,omitempty"`
+	// Recipe is the key of the recipe that they were made by.
+	// +optional
+	Recipe string `json:"recipe,omitempty"`
+	// Built is when.
+	// +optional
+	Built *metav1.Time `json:"built,omitempty"`
+	// Images by name.
+	// +kubebuilder:validation:MaxItems=256
+	// +listType=map
+	// +listMapKey=name
+	Images []OpenStackImage `json:"images"`
+}
+
+// OpenStackImage is one image of a set.
+type OpenStackImage struct {
+	// Name in the manifests, e.g. keystone.
+	Name string `json:"name"`
+	// Repository in the registry, e.g. openstack/epoxy/keystone.
+	Repository string `json:"repository"`
+	// Digest of its manifest, e.g. sha256:….
+	Digest string `json:"digest"`
+	// Version of its main package in Debian.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Bytes of all its blobs.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
 // Patch is a file of the operator's folder of patches: a strategic merge or JSON 6902 patch as Kustomize takes it.

@@ -1,0 +1,28 @@
+package region_test
+
+import (
+	"strings"
+	"testing"
+
+	"regiond.dev/regiond/region"
+)
+
+func TestHop(t *testing.T) {
+	for _, c := range []struct {
+		from, to region.OpenStackRelease
+		want     string // part of the refusal, "" if it is allowed
+	}{
+		{"", region.ReleaseEpoxy, ""},
+		{region.ReleaseEpoxy, region.ReleaseEpoxy, ""},
+		{region.ReleaseGazpacho, region.ReleaseGazpacho, ""},
+		{region.ReleaseGazpacho, region.ReleaseEpoxy, "can't go back to epoxy"},
+		{region.ReleaseEpoxy, region.ReleaseGazpacho, "before a dump of them is made; declare release: epoxy"},
+		{region.ReleaseEpoxy, "zed", `release "zed" is not known; known: epoxy, gazpacho`},
+		{"hibiscus", region.ReleaseGazpacho, `runs release "hibiscus", which this regiond does not know`},
+	} {
+		err := region.Hop(c.from, c.to)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("from %q to %q: got %v, want %q", c.from, c.to, err, c.want)
+		}
+	}
+}
