@@ -140,6 +140,9 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.input.Hosts); err != nil {
 		return err
 	}
+	if err := t.Templates.Prune(ctx); err != nil {
+		return err
+	}
 	t.seen.pruned = check{of: of, time: t.Now()}
 	return nil
 }

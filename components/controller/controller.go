@@ -47,7 +47,7 @@ import (
 type Config struct {
 	// REST is the API server, with all rights.
 	REST *rest.Config
-	// Region as stored. Its clusters are applied at the start; after that, wishes are read from the API server.
+	// Region as stored. Clusters of it that are not there are created at the start; everything else is read from the API server.
 	Region *region.Region
 	// DataDir of the control plane: databases are below it.
 	DataDir string
@@ -58,7 +58,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Run applies the region's clusters and keeps them until the context ends. A region without clusters costs a watch.
+// Run creates the region's clusters and keeps them until the context ends. A region without clusters costs a watch.
 func Run(ctx context.Context, c Config) error {
 	if c.REST == nil || c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
 		return errors.New("openstack: REST, Region, DataDir, Pin and Log are needed")
@@ -77,12 +77,12 @@ func Run(ctx context.Context, c Config) error {
 	if err := doubt(ctx, live, time.Now()); err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
-	composer, err := openstack.Default()
+	templates, err := rollout.NewTemplates(live)
 	if err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
 	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), RegionName: c.Region.Name, DataDir: c.DataDir,
-		Compose: composer.Desired, Declared: composer.Source().Secrets(), Cloud: Prober{}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
+		Templates: templates, Compose: (*openstack.Composer).Desired, Cloud: Prober{}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
 		Now: time.Now, Log: c.Log.With(slog.String("component", "openstack"))}
 	if err := controller.setup(m, c.Registry); err != nil {
 		return fmt.Errorf("openstack: %w", err)
@@ -116,14 +116,14 @@ func doubt(ctx context.Context, c client.Client, now time.Time) error {
 	return nil
 }
 
-// Declare applies the clusters that a region declares, as `regiond apply` does. Others are left alone: a control plane with its
-// databases is not removed because a line was.
+// Declare creates the clusters that a region declares and does not have yet. Those that are there change by `regiond apply` only, and
+// one that is no longer declared is left alone: a control plane with its databases is not removed because a line was.
 func Declare(ctx context.Context, c client.Client, r *region.Region) error {
 	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
 	if err != nil {
 		return err
 	}
-	_, err = rollout.ApplyClusters(ctx, c, clusters)
+	_, err = rollout.CreateClusters(ctx, c, clusters)
 	return err
 }
 
@@ -162,7 +162,7 @@ func newManager(c Config) (manager.Manager, error) {
 
 // Init checks what the controller was given, and registers its metrics.
 func (c *Controller) Init(registry prometheus.Registerer) error {
-	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.RegionName == "" || c.DataDir == "" || c.Compose == nil || c.Cloud == nil ||
+	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.RegionName == "" || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
 		c.Space == nil || c.Own == nil || c.Pin == nil || c.Now == nil || c.Log == nil {
 		return errors.New("openstack controller: every field must be set")
 	}

@@ -96,6 +96,8 @@ func (d *decider) configured() metav1.Condition {
 	switch disk := d.f.Disk; {
 	case d.f.Trouble != nil:
 		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: d.f.Trouble.Reason, Message: d.f.Trouble.Message}
+	case d.f.Refused != nil:
+		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: d.f.Refused.Reason, Message: d.f.Refused.Message}
 	case disk.full():
 		return d.no(kind, reasonDiskFull, fmt.Sprintf("free space on the disk of %s, which has %s of %s left and needs %s", disk.Path, bytes(disk.Free),
 			bytes(disk.Size), bytes(disk.least())),

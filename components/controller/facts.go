@@ -10,8 +10,10 @@ import (
 // Facts are what was observed of a cluster.
 type Facts struct {
 	Generation int64
-	// Release that is wished.
+	// Release in force.
 	Release string
+	// Refused is a part of the declaration that is not followed, nil if all is. What is in force stays so.
+	Refused *Trouble
 	// Status as it was written last. Only the times of its conditions are used, for 'since'.
 	Status region.OpenStackClusterStatus
 	// Trouble is why it isn't known what is wished, nil if it is.

@@ -60,6 +60,23 @@ func (t *turn) wish(ctx context.Context) error {
 	if err := t.Live.Get(ctx, client.ObjectKey{Name: t.RegionName}, reg); err != nil {
 		return fmt.Errorf("region %s: %w", t.RegionName, err)
 	}
+	stop, err := t.pin(ctx, reg)
+	if err != nil {
+		return err
+	}
+	if stop != nil {
+		t.facts.Trouble = stop
+		t.input = openstack.Input{Cluster: t.cluster}
+		if t.input.Secrets, err = rollout.Secrets(ctx, t.Live, t.cluster.Name); err != nil {
+			return err
+		}
+		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, reg, t.cluster) // they are told of all the same
+		return err
+	}
+	t.facts.Release = string(t.cluster.InForce())
+	if err := region.Hop(t.cluster.InForce(), t.cluster.Spec.Release); err != nil {
+		t.facts.Refused = &Trouble{Reason: region.ReasonReleaseRefused, Message: clip(err.Error())}
+	}
 	if err := t.ensureSecrets(ctx); err != nil {
 		if apierrors.IsConflict(err) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || ctx.Err() != nil {
 			return err // of the API server: tried again
@@ -72,7 +89,7 @@ func (t *turn) wish(ctx context.Context) error {
 		if ctx.Err() != nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			return err
 		}
-		trouble("NotConfigurable", err)
+		trouble(region.ReasonNotConfigurable, err)
 		t.input = gathered.Input
 		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, reg, t.cluster) // they are told of all the same
 		return err
@@ -108,11 +125,11 @@ func (t *turn) compose() (*openstack.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(append(b, t.composer.Digest()...))
 	of := hex.EncodeToString(sum[:])
 	if c := &t.seen.composed; c.of != of {
 		c.of, c.digests = of, map[string]string{}
-		if c.state, c.err = t.Compose(in); c.err == nil {
+		if c.state, c.err = t.Compose(t.composer, in); c.err == nil {
 			for name, conf := range c.state.Nodes {
 				if _, c.digests[name], c.err = conf.Encode(); c.err != nil {
 					c.err = fmt.Errorf("configuration of host %s: %w", name, c.err)

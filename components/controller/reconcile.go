@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"regiond.dev/regiond/components/configgen/secrets"
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -36,10 +36,10 @@ type Controller struct {
 	RegionName string
 	// DataDir of the control plane.
 	DataDir string
-	// Compose says what a cluster is to be.
-	Compose func(openstack.Input) (*openstack.State, error)
-	// Declared secrets, which are generated when they are first needed.
-	Declared secrets.Declared
+	// Templates that clusters are pinned to.
+	Templates *rollout.Templates
+	// Compose says by templates what a cluster is to be.
+	Compose func(*openstack.Composer, openstack.Input) (*openstack.State, error)
 	// Cloud is how the services themselves are asked.
 	Cloud Cloud
 	// Space of the disk that a folder is on, in bytes.
@@ -74,9 +74,11 @@ type turn struct {
 	seen    *observations
 	log     *slog.Logger
 
-	state  *openstack.State
-	input  openstack.Input
-	target gate.Target
+	// composer has the templates that the cluster is pinned to, nil if they are not known.
+	composer *openstack.Composer
+	state    *openstack.State
+	input    openstack.Input
+	target   gate.Target
 	// reachable: the target has all that probes need.
 	reachable bool
 	facts     Facts
@@ -161,6 +163,9 @@ func (c *Controller) remove(ctx context.Context, cluster *region.OpenStackCluste
 	}
 	if !gone {
 		return ctrl.Result{RequeueAfter: 2 * time.Second}, nil
+	}
+	if err := c.letGo(ctx, cluster.Name); err != nil {
+		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	before := cluster.DeepCopy()
 	controllerutil.RemoveFinalizer(cluster, Finalizer)

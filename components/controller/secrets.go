@@ -48,7 +48,7 @@ func (t *turn) ensureSecrets(ctx context.Context) error {
 			return err
 		}
 	}
-	full, all, err := secrets.Generate(t.Declared, tree, generated, rand.Reader)
+	full, all, err := secrets.Generate(t.composer.Source().Secrets(), tree, generated, rand.Reader)
 	if err != nil {
 		return fmt.Errorf("secret %s/%s: %w", name, openstack.SecretName, err)
 	}

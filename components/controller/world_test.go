@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,6 +35,7 @@ import (
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -50,6 +52,7 @@ type world struct {
 	// refusedImage is a part of an image name that can't be pulled; failing is a job that fails.
 	refusedImage, failing string
 	composer              *openstack.Composer
+	earlier               []*openstack.Composer
 	composed              map[string]*openstack.State
 	restarts              int
 	// pinned is the release of the set that was last kept on the host.
@@ -82,6 +85,9 @@ func newWorld(t *testing.T) *world {
 			wrote("delete", o)
 			return c.Delete(ctx, o, opts...)
 		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			return w.apply(ctx, c, o, opts...)
+		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch,
 			opts ...client.SubResourcePatchOption) error {
 			wrote("patch "+name, o)
@@ -103,6 +109,30 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// apply makes a dry run one: the fake client would write. It is done in another one, where the object is alone.
+func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	options := client.ApplyOptions{}
+	options.ApplyOptions(opts)
+	if len(options.DryRun) == 0 {
+		return c.Apply(ctx, o, opts...)
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	live := &unstructured.Unstructured{}
+	if err := live.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	alone := fake.NewClientBuilder().WithScheme(w.api.Scheme())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(live), live); err == nil {
+		alone = alone.WithObjects(live)
+	} else if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return alone.Build().Apply(ctx, o, client.ForceOwnership, client.FieldOwner(options.FieldManager))
+}
+
 // images of the release are there, or not.
 func (w *world) images(there bool) {
 	w.t.Helper()
@@ -113,24 +143,26 @@ func (w *world) images(there bool) {
 		}
 		return
 	}
+	w.build("epoxy.json", 0)
+}
+
+// build writes an image set, each image with a digest that begins at a number.
+func (w *world) build(file string, first int) oci.Set {
+	w.t.Helper()
 	set := oci.Set{Release: "epoxy", Images: map[string]oci.Image{}}
 	for i, name := range []string{"mariadb", "rabbitmq", "memcached", "keystone", "placement", "glance", "nova", "neutron", "client"} {
-		set.Images[name] = oci.Image{Repository: "openstack/epoxy/" + name, Digest: fmt.Sprintf("sha256:%064d", i), Version: "1:" + name}
+		set.Images[name] = oci.Image{Repository: "openstack/epoxy/" + name, Digest: fmt.Sprintf("sha256:%064d", first+i), Version: "1:" + name}
 	}
 	b, err := json.Marshal(set)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, b, 0o644)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err, os.MkdirAll(filepath.Join(w.dir, "oci"), 0o755), os.WriteFile(filepath.Join(w.dir, "oci", file), b, 0o644))
+	return set
 }
 
 // controller is a process that was just started: it knows nothing.
 func (w *world) controller() *controller.Controller {
 	w.t.Helper()
 	c := &controller.Controller{Client: w.api, Live: w.api, Metadata: w.api, RegionName: "r1", DataDir: w.dir, Compose: w.compose,
-		Declared: w.composer.Source().Secrets(), Cloud: w.cloud,
+		Templates: &rollout.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
 		Space: func(string) (uint64, uint64, error) { return w.free, 100 << 30, nil },
 		Pin: func(_ context.Context, set oci.Set) error {
 			w.pinned = set.Release
@@ -282,17 +314,18 @@ func (w *world) must(errs ...error) {
 }
 
 // compose renders each input once for all processes of a test.
-func (w *world) compose(in openstack.Input) (*openstack.State, error) {
+func (w *world) compose(c *openstack.Composer, in openstack.Input) (*openstack.State, error) {
 	b, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
-	if s := w.composed[string(b)]; s != nil {
+	key := c.Digest() + string(b)
+	if s := w.composed[key]; s != nil {
 		return s, nil
 	}
-	s, err := w.composer.Desired(in)
+	s, err := c.Desired(in)
 	if err == nil {
-		w.composed[string(b)] = s
+		w.composed[key] = s
 	}
 	return s, err
 }

@@ -26,15 +26,19 @@ type Facts struct {
 	Waiting []string
 }
 
-// Gather finds what the state of a cluster depends on: secrets, the release's images on this host, and hosts. Secrets that were
-// not generated yet are nil.
+// Gather finds what the state of a cluster depends on: secrets, images and hosts. The images, and with them the release, are those that
+// the cluster is pinned to; of one without a pin, those that were built last on this host. Secrets that were not generated yet are nil.
 func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (Facts, error) {
 	f := Facts{Input: openstack.Input{Cluster: cluster, RegionName: r.Name, DataDir: r.Spec.ControlPlane.DataDir}}
 	var err error
 	if f.Secrets, err = Secrets(ctx, c, cluster.Name); err != nil {
 		return f, err
 	}
-	if f.Images, err = oci.Current(r.Spec.Images.Dir, string(cluster.Spec.Release)); err != nil {
+	if cluster.Spec.Pinned != nil {
+		f.Images = openstack.PinnedImages(cluster.Spec.Pinned)
+		f.Cluster = cluster.DeepCopy()
+		f.Cluster.Spec.Release = cluster.Spec.Pinned.Images.Release
+	} else if f.Images, err = oci.Current(r.Spec.Images.Dir, string(cluster.Spec.Release)); err != nil {
 		return f, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	if f.Hosts, err = Hosts(ctx, c, r, cluster); err != nil {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
 
@@ -21,8 +22,9 @@ type Plan struct {
 	Declarations []Change       `json:"declarations,omitempty"`
 	Clusters     []*ClusterPlan `json:"clusters,omitempty"`
 
-	objects []*unstructured.Unstructured
-	gone    []region.OpenStackCluster
+	objects   []*unstructured.Unstructured
+	gone      []region.OpenStackCluster
+	templates *Templates
 }
 
 // Empty is true if nothing would change.
@@ -39,7 +41,8 @@ func (p *Plan) Removed() []string {
 	return names
 }
 
-// PlanRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing.
+// PlanRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
+// clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
 func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
 	p := &Plan{Region: r.Name}
 	declared, err := r.Wish()
@@ -47,7 +50,13 @@ func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters
 		return nil, err
 	}
 	p.objects = []*unstructured.Unstructured{declared}
+	if p.templates, err = NewTemplates(c); err != nil {
+		return nil, err
+	}
 	for _, cluster := range clusters {
+		if err := p.pin(ctx, c, r, cluster); err != nil {
+			return nil, err
+		}
 		u, err := cluster.Wish()
 		if err != nil {
 			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
@@ -105,6 +114,23 @@ func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster
 	return NewPlan(ctx, c, facts, state)
 }
 
+// pin gives a cluster what an apply pins it to. A release that the running cluster can't be changed to is an error.
+func (p *Plan) pin(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) error {
+	live := &region.OpenStackCluster{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(cluster), live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+	}
+	if err := region.Hop(live.InForce(), cluster.Spec.Release); err != nil {
+		return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+	}
+	set, err := oci.Current(r.Spec.Images.Dir, string(cluster.Spec.Release))
+	if err != nil {
+		return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+	}
+	cluster.Spec.Pinned = openstack.NewPin(p.templates.Own.Digest(), set)
+	return nil
+}
+
 func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string, clusters []*region.OpenStackCluster) error {
 	var list region.OpenStackClusterList
 	if err := c.List(ctx, &list); err != nil {
@@ -135,6 +161,12 @@ func (p *Plan) Allowed(deletion bool) error {
 // Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are no longer declared. regiond's
 // controllers do the rest. It returns what was written.
 func (p *Plan) Declare(ctx context.Context, c client.Client) ([]Ref, error) {
+	if len(p.Clusters) > 0 {
+		// Before a cluster is pinned to them.
+		if _, err := p.templates.Get(ctx, p.templates.Own.Digest()); err != nil {
+			return nil, err
+		}
+	}
 	written, err := Apply(ctx, c, p.objects)
 	if err != nil {
 		return written, err
@@ -149,10 +181,17 @@ func (p *Plan) Declare(ctx context.Context, c client.Client) ([]Ref, error) {
 	return written, errors.Join(errs...)
 }
 
-// ApplyClusters applies OpenStackCluster objects. Clusters that are not among them are left alone.
-func ApplyClusters(ctx context.Context, c client.Client, clusters []*region.OpenStackCluster) ([]Ref, error) {
+// CreateClusters creates those OpenStackCluster objects that are not there. One that is there changes by an apply only.
+func CreateClusters(ctx context.Context, c client.Client, clusters []*region.OpenStackCluster) ([]Ref, error) {
 	var objects []*unstructured.Unstructured
 	for _, cluster := range clusters {
+		err := c.Get(ctx, client.ObjectKeyFromObject(cluster), &region.OpenStackCluster{})
+		if err == nil {
+			continue
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+		}
 		u, err := cluster.Wish()
 		if err != nil {
 			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)

@@ -1,0 +1,99 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/hardware/host"
+)
+
+// Running lists the images of a cluster's pods, by the references in its Deployments and StatefulSets. It is empty for a cluster that
+// is not there yet.
+func Running(ctx context.Context, c client.Client, cluster string) ([]string, error) {
+	var images []string
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind + "List"})
+		err := c.List(ctx, &list, client.InNamespace(openstack.Namespace(cluster)), client.MatchingLabels{openstack.LabelCluster: cluster})
+		if err != nil {
+			return nil, fmt.Errorf("list %s of %s: %w", kind, openstack.Namespace(cluster), err)
+		}
+		for _, o := range list.Items {
+			for _, field := range []string{"initContainers", "containers"} {
+				containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", field)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", refOf(&o), err)
+				}
+				for _, container := range containers {
+					if m, ok := container.(map[string]any); ok {
+						image, _ := m["image"].(string)
+						images = append(images, image)
+					}
+				}
+			}
+		}
+	}
+	return images, nil
+}
+
+// Disturbs names what applying a state would restart, replace, or run again of what is there; empty if nothing. It changes nothing.
+func Disturbs(ctx context.Context, c client.Client, s *openstack.State, hosts []openstack.Host) (string, error) {
+	there := map[string]bool{} // gates that have workloads
+	var missing []*unstructured.Unstructured
+	for _, o := range s.Objects {
+		switch o.GetKind() {
+		case "Deployment", "StatefulSet", "DaemonSet", "Job":
+		default:
+			continue // pods restart only if their template changes, and names of what it mounts follow its content
+		}
+		change, err := Compare(ctx, c, o)
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case change.Action == ActionCreate && o.GetKind() == "Job":
+			missing = append(missing, o)
+		case change.Action == ActionReplace || podsRestart(change):
+			return change.Object.String(), nil
+		case change.Action != ActionCreate && o.GetKind() != "Job":
+			there[o.GetAnnotations()[openstack.AnnotationGate]] = true
+		}
+	}
+	for _, job := range missing {
+		if there[job.GetAnnotations()[openstack.AnnotationGate]] {
+			return refOf(job).String(), nil // the schema of a service that runs
+		}
+	}
+	return disturbsHost(ctx, c, s, hosts)
+}
+
+func disturbsHost(ctx context.Context, c client.Client, s *openstack.State, hosts []openstack.Host) (string, error) {
+	for _, h := range hosts {
+		conf, known := s.Nodes[h.Name]
+		stored := &metav1.PartialObjectMetadata{}
+		stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: h.Name}, stored)
+		if client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("configuration of host %s: %w", h.Name, err)
+		}
+		was := stored.Annotations[AnnotationDigest]
+		if !known || was == "" {
+			continue // it keeps what it has, or has nothing yet
+		}
+		_, digest, err := conf.Encode()
+		if err != nil {
+			return "", fmt.Errorf("configuration of host %s: %w", h.Name, err)
+		}
+		if digest != was {
+			return "the configuration of host " + h.Name, nil
+		}
+	}
+	return "", nil
+}
