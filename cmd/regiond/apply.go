@@ -32,16 +32,22 @@ declaration with the operator's Kustomize patches; regiond's controllers roll it
 The patches are the files *.yaml in spec.openstack.clusters[].patchesDir, or in
 /etc/regiond/openstack/NAME if that folder is there.
 
+A cluster runs the templates, manifests and images of its last apply: an apply gives it those of this
+regiond and the images that were built last, and nothing else does. With --cluster they reach one
+cluster first, e.g. one for staging.
+
 A cluster that is no longer declared is removed with --allow-delete only. Its data stays on the seed
 host's disk. An apply of what is there already writes nothing and restarts nothing. It can be run again
 at any time.`,
 		Example: `  sudo regiond apply -f region.yaml
   sudo regiond apply -f region.yaml --yes --timeout 20m    # in CI
+  sudo regiond apply -f region.yaml --cluster staging      # the others later
   sudo regiond apply -f region.yaml --yes --wait=false; regiond status --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
 	}
 	addRegionFileFlag(cmd, &a.file)
+	addClusterFlag(cmd, &a.cluster)
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&a.allowDelete, "allow-delete", false, "remove OpenStack clusters that are no longer declared")
 	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait until every OpenStack cluster is ready")
@@ -50,7 +56,7 @@ at any time.`,
 }
 
 type applyFlags struct {
-	file                   string
+	file, cluster          string
 	yes, allowDelete, wait bool
 	timeout                time.Duration
 }
@@ -59,7 +65,7 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	if a.file == "-" && !a.yes {
 		return errors.New("the region file comes from standard input, where the answer would come from: add --yes")
 	}
-	api, r, p, err := planRegion(cmd, a.file)
+	api, r, p, err := planRegion(cmd, a.file, a.cluster)
 	if err != nil {
 		return err
 	}
@@ -96,8 +102,8 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 		return nil
 	}
 	var names []string
-	for _, c := range r.Spec.OpenStack.Clusters {
-		names = append(names, c.Name)
+	for _, c := range p.Clusters {
+		names = append(names, c.Cluster)
 	}
 	if err := rollout.Await(ctx, api, names, p.Removed(), show); err != nil {
 		return fmt.Errorf("the region is not as declared after %s: %w", time.Since(started).Round(time.Second), err)
@@ -142,6 +148,6 @@ func installedDiffers(cmd *cobra.Command, file string, r *region.Region) string 
 	if err != nil || string(a) == string(b) {
 		return ""
 	}
-	return fmt.Sprintf("note: the service reads %s, which differs and will be applied when it starts again; "+
+	return fmt.Sprintf("note: the service reads %s, which differs: when it starts again, what is not below spec.openstack comes from there; "+
 		"to keep what was applied now: regiond install -f %s", path, file)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +18,15 @@ import (
 var errChanges = errors.New("the region differs from its declaration")
 
 func newPlanCommand() *cobra.Command {
-	var file, output string
+	var file, cluster, output string
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what a region file would change in the running region, and what follows from it",
 		Long: `Show what a region file would change in the running region: the declaration, Kubernetes objects and
 files of compute nodes together, and what follows from it: which pods and which services of nodes
-restart. Nothing is changed. What differs is asked of the control plane by a dry run, so that a plan
+restart. Nothing is changed. Clusters run the templates and images of their last apply; what a newer
+regiond or newer images would change is in the plan, too. What differs is asked of the control plane by a dry run, so that a plan
 without changes is one whose apply writes nothing. Secrets are not shown.
 
 + is created, ~ is changed, ± is replaced, - is deleted, → is what follows, ! is a warning.`,
@@ -40,7 +42,7 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			_, _, p, err := planRegion(cmd, file)
+			_, _, p, err := planRegion(cmd, file, cluster)
 			if err != nil {
 				return err
 			}
@@ -57,12 +59,17 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 	}
 	addRegionFileFlag(cmd, &file)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
+	addClusterFlag(cmd, &cluster)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 2 if there are changes")
 	return cmd
 }
 
-// planRegion reads a region file with the patches beside it and compares it with the running region.
-func planRegion(cmd *cobra.Command, file string) (client.Client, *region.Region, *rollout.Plan, error) {
+func addClusterFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "cluster", "", "this OpenStack cluster alone, e.g. one for staging; the region and its other clusters are left as they are")
+}
+
+// planRegion reads a region file with the patches beside it and compares it, or one cluster of it, with the running region.
+func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *region.Region, *rollout.Plan, error) {
 	r, _, err := loadRegion(cmd, file)
 	if err != nil {
 		return nil, nil, nil, err
@@ -79,7 +86,15 @@ func planRegion(cmd *cobra.Command, file string) (client.Client, *region.Region,
 	if err := reachable(cmd.Context(), api, r.Name); err != nil {
 		return nil, nil, nil, err
 	}
-	p, err := rollout.PlanRegion(cmd.Context(), api, r, clusters)
+	if cluster == "" {
+		p, err := rollout.PlanRegion(cmd.Context(), api, r, clusters)
+		return api, r, p, err
+	}
+	i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == cluster })
+	if i < 0 {
+		return nil, nil, nil, fmt.Errorf("--cluster %s: spec.openstack.clusters of %s has no cluster of that name", cluster, file)
+	}
+	p, err := rollout.PlanCluster(cmd.Context(), api, r, clusters[i])
 	return api, r, p, err
 }
 

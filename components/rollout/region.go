@@ -44,29 +44,44 @@ func (p *Plan) Removed() []string {
 // PlanRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
 // clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
 func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
-	p := &Plan{Region: r.Name}
 	declared, err := r.Wish()
 	if err != nil {
 		return nil, err
 	}
-	p.objects = []*unstructured.Unstructured{declared}
-	if p.templates, err = NewTemplates(c); err != nil {
+	p := &Plan{Region: r.Name, objects: []*unstructured.Unstructured{declared}}
+	if err := p.findRemoved(ctx, c, r.Spec.ControlPlane.DataDir, clusters); err != nil {
 		return nil, err
+	}
+	return p, p.fill(ctx, c, r, clusters)
+}
+
+// PlanCluster is PlanRegion for one cluster alone: the region and its other clusters are left as they are, pins included.
+func PlanCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Plan, error) {
+	p := &Plan{Region: r.Name}
+	return p, p.fill(ctx, c, r, []*region.OpenStackCluster{cluster})
+}
+
+// fill compares the plan's objects and those of clusters with what is there.
+func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) error {
+	var err error
+	if p.templates, err = NewTemplates(c); err != nil {
+		return err
 	}
 	for _, cluster := range clusters {
 		if err := p.pin(ctx, c, r, cluster); err != nil {
-			return nil, err
+			return err
 		}
 		u, err := cluster.Wish()
 		if err != nil {
-			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+			return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 		}
 		p.objects = append(p.objects, u)
 	}
+	var changes []Change
 	for _, o := range p.objects {
 		change, err := Compare(ctx, c, o)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if change.Action == ActionNone {
 			continue
@@ -77,19 +92,17 @@ func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters
 		if change.Object.Kind == "Region" {
 			change.Consequence = regionConsequence(change)
 		}
-		p.Declarations = append(p.Declarations, change)
+		changes = append(changes, change)
 	}
-	if err := p.findRemoved(ctx, c, r.Spec.ControlPlane.DataDir, clusters); err != nil {
-		return nil, err
-	}
+	p.Declarations = append(changes, p.Declarations...) // removals come last
 	for _, cluster := range clusters {
 		one, err := planCluster(ctx, c, r, cluster)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.Clusters = append(p.Clusters, one)
 	}
-	return p, nil
+	return nil
 }
 
 // regionConsequence: controllers take OpenStack clusters from their own objects, and everything else from the region file at their start.
