@@ -39,8 +39,15 @@ func Main(args []string) (handled bool) {
 	}
 	// The components read their own name and arguments from here, too.
 	os.Args = args
+	nameProcess(filepath.Base(args[0]))
 	os.Exit(run(args))
 	return true
+}
+
+// nameProcess sets the name that ps, top and ss show, which the kernel cuts to 15 bytes (proc_pid_comm(5)): it is "exe" after a start
+// from /proc/self/exe. Without it the component works as well.
+func nameProcess(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
 }
 
 func choose(args []string) (applet, []string) {

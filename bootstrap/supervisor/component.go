@@ -97,8 +97,13 @@ func (c *component) once(life context.Context, output *logFile) (exit string, as
 		select {
 		case err := <-done:
 			exit := exitText(cmd, err)
-			if line := output.takeLastLine(); line != "" {
-				exit += ": " + line
+			if why := cause(output.takeLines()); why != "" {
+				exit += ": " + why
+				if c.spec.Remedy != nil {
+					if remedy := c.spec.Remedy(why); remedy != "" {
+						exit += "; " + remedy
+					}
+				}
 			}
 			return exit, false
 		case <-life.Done():
@@ -159,7 +164,7 @@ func (c *component) gate(life context.Context) error {
 func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 	cmd := exec.Command(c.spec.Path)
 	cmd.Args = c.spec.Args
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofService), c.spec.Env...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), notForChildren), c.spec.Env...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		// A terminal's Ctrl-C goes to a whole process group; the children are to stop in order instead.
@@ -190,11 +195,12 @@ func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 	return cmd, done, nil
 }
 
-// ofService picks the variables by which a service manager talks to this process only (sd_notify(3), sd_watchdog_enabled(3)): etcd,
-// containerd and the kubelet would answer for it.
-func ofService(variable string) bool {
+// notForChildren picks the variables by which a service manager talks to this process only (sd_notify(3), sd_watchdog_enabled(3)), for
+// which etcd, containerd and the kubelet would answer; and those of a proxy, through which they would speak to each other.
+func notForChildren(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
-	return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}, name)
+	return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}, strings.ToUpper(name))
 }
 
 // probe asks until the component is ready or the process has ended.

@@ -16,18 +16,22 @@ const (
 	logBackups   = 3
 )
 
-// logFile is a component's log: appended to across restarts, rotated by size, readable by the file's group. It remembers the last
-// line, which is mostly why a program has ended.
+// logFile is a component's log: appended to across restarts, rotated by size, readable by the file's group. It remembers the last lines,
+// one of which says why a program has ended.
 type logFile struct {
 	file    *lumberjack.Logger
 	created bool
 
-	mu   sync.Mutex
-	last []byte // the last line begun
+	mu    sync.Mutex
+	lines []string // the last ones, oldest first
+	begun []byte   // a line whose end has not been written yet
 }
 
-// longestLine bounds how much of the last line is remembered, in bytes.
-const longestLine = 300
+// What is remembered: a Go program's panic is followed by the stacks of its goroutines, the first of them its own.
+const (
+	longestLine = 4096
+	mostLines   = 400
+)
 
 func newLogFile(dir, name string) *logFile {
 	return &logFile{file: &lumberjack.Logger{Filename: filepath.Join(dir, name+".log"), MaxSize: logMegabytes, MaxBackups: logBackups}}
@@ -53,23 +57,28 @@ func (l *logFile) remember(b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range bytes.Lines(b) {
-		if n := len(l.last); n > 0 && l.last[n-1] == '\n' {
-			l.last = l.last[:0]
+		l.begun = append(l.begun, line[:min(len(line), max(0, longestLine-len(l.begun)))]...)
+		if line[len(line)-1] != '\n' {
+			continue
 		}
-		l.last = append(l.last, line[:min(len(line), max(0, longestLine-len(l.last)))]...)
-		if line[len(line)-1] == '\n' && l.last[len(l.last)-1] != '\n' {
-			l.last = append(l.last, '\n') // cut, but ended
+		l.lines = append(l.lines, strings.TrimSpace(string(l.begun)))
+		l.begun = l.begun[:0]
+		if len(l.lines) > 2*mostLines {
+			l.lines = append([]string(nil), l.lines[len(l.lines)-mostLines:]...)
 		}
 	}
 }
 
-// takeLastLine returns the last line and forgets it, so that it is never told of the next process.
-func (l *logFile) takeLastLine() string {
+// takeLines returns the last lines and forgets them, so that they are never told of the next process.
+func (l *logFile) takeLines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line := strings.TrimSpace(string(l.last))
-	l.last = nil
-	return line
+	lines := l.lines
+	if len(l.begun) > 0 {
+		lines = append(lines, strings.TrimSpace(string(l.begun)))
+	}
+	l.lines, l.begun = nil, nil
+	return lines
 }
 
 func (l *logFile) Close() error { return l.file.Close() }

@@ -30,6 +30,8 @@ type Spec struct {
 	Gate func(context.Context) error
 	// Probe says whether the component is ready; it is asked until it is. Without one, a component is ready once it runs.
 	Probe func(context.Context) error
+	// Remedy says what to do about the cause of an end, empty when there is nothing to add. May be nil.
+	Remedy func(cause string) string
 	// StopTimeout is how long the component may take to end after SIGTERM before it is killed. Default 15 s.
 	StopTimeout time.Duration
 }
