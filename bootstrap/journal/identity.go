@@ -22,6 +22,11 @@ type Identity struct {
 	Address string `json:"address"`
 	// Node name in Kubernetes.
 	Node string `json:"node"`
+	// PodCIDR and ServiceCIDR are the ranges of pods' and Services' addresses. Both are fixed for the life of a control plane: the
+	// node's bridge and every pod have addresses of the one, and a Service can't change its clusterIPs. Records of versions until
+	// December 2026 lack them; they are filled in at the next start.
+	PodCIDR     string `json:"podCIDR,omitempty"`
+	ServiceCIDR string `json:"serviceCIDR,omitempty"`
 }
 
 // ErrIdentityChanged is wrapped by what CheckIdentity returns for another identity.
@@ -33,25 +38,32 @@ func (j *Journal) CheckIdentity(now Identity) error {
 		b := tx.Bucket(bucketNode)
 		v := b.Get(keyIdentity)
 		if v == nil {
-			v, err := json.Marshal(now)
-			if err != nil {
-				return err
-			}
-			return b.Put(keyIdentity, v)
+			return put(b, now)
 		}
 		var was Identity
 		if err := json.Unmarshal(v, &was); err != nil {
 			return fmt.Errorf("journal: record of this host's identity: %w", err)
 		}
-		return was.same(now)
+		if err := was.same(now); err != nil || was.PodCIDR != "" && was.ServiceCIDR != "" {
+			return err
+		}
+		return put(b, now)
 	})
+}
+
+func put(b *bbolt.Bucket, id Identity) error {
+	v, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	return b.Put(keyIdentity, v)
 }
 
 func (was Identity) same(now Identity) error {
 	switch {
 	case was.Region != now.Region:
 		return fmt.Errorf("%w: it was made for region %q, region.yaml says %q; "+
-			"use that region.yaml, or another controlPlane.dataDir, or run `regiond reset` to give the old region up",
+			"use that region.yaml, or another controlPlane.dataDir, or run `regiond reset` to remove the old region",
 			ErrIdentityChanged, was.Region, now.Region)
 	case was.Address != now.Address:
 		return fmt.Errorf("%w: the control plane was started as %s, region.yaml now says %s; "+
@@ -62,8 +74,17 @@ func (was Identity) same(now Identity) error {
 		return fmt.Errorf("%w: the node is known to Kubernetes as %q, the host is now named %q; "+
 			"set the host name back: hostnamectl set-hostname %s",
 			ErrIdentityChanged, was.Node, now.Node, was.Node)
+	case was.PodCIDR != "" && was.PodCIDR != now.PodCIDR:
+		return rangeChanged("podCIDR", "the addresses of pods", was.PodCIDR, now.PodCIDR)
+	case was.ServiceCIDR != "" && was.ServiceCIDR != now.ServiceCIDR:
+		return rangeChanged("serviceCIDR", "the addresses of Services", was.ServiceCIDR, now.ServiceCIDR)
 	}
 	return nil
+}
+
+func rangeChanged(field, what, was, now string) error {
+	return fmt.Errorf("%w: spec.controlPlane.%s was %s when the control plane was made, region.yaml now says %s; %s are in use and can't "+
+		"change. Set it back to %s, or run `regiond reset` to remove the region and make another", ErrIdentityChanged, field, was, now, what, was)
 }
 
 // Identity returns what was recorded; ok is false before the first start.
@@ -87,12 +108,12 @@ func identityIn(db *bbolt.DB) (id Identity, ok bool, err error) {
 
 // ReadIdentity reads the record of a journal that is not open. A missing file has none.
 func ReadIdentity(path string) (Identity, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	db, err := openSound(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return Identity{}, nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
 	if err != nil {
-		return Identity{}, fmt.Errorf("journal %s: %w", path, err)
+		return Identity{}, err
 	}
 	id, _, err := identityIn(db)
 	return id, errors.Join(err, db.Close())

@@ -3,8 +3,8 @@
 //
 // Nothing here is believed in place of looking. Every step observes and repairs each time it
 // runs; the journal says what was begun, for people, for messages and for `regiond reset`.
-// The one fact that decides anything is the node's address, because etcd would refuse or,
-// worse, form a second cluster if it changed (see Identity).
+// The one fact that decides anything is what the control plane was made with, because etcd would
+// refuse or, worse, form a second cluster if the node's address changed (see Identity).
 //
 // The same bbolt file is handed to other rooms (DHCP leases, BMC capabilities); each of them
 // keeps to buckets of its own.
@@ -20,9 +20,6 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 )
-
-// File is the name of the journal below the data directory.
-const File = "journal.db"
 
 // Buckets of this package. Other users of the same file must not use names with this prefix.
 var (
@@ -61,13 +58,22 @@ func (s Step) Interrupted() bool { return s.Ended.IsZero() }
 
 // Open opens or creates the journal.
 func Open(path string, now func() time.Time) (*Journal, error) {
+	// A new file, and the empty one that a power cut may leave of it, are made by bbolt.
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		checked, err := openSound(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := checked.Close(); err != nil {
+			return nil, fmt.Errorf("journal %s: %w", path, err)
+		}
+	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: openTimeout})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, fmt.Errorf("journal %s is held open by another process; stop it (fuser %s names it)", path, path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w; if the file is damaged, move it away: "+
-			"it is built again, and only DHCP leases and the record of this host's address are lost", path, err)
+		return nil, fmt.Errorf("journal %s: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		for _, b := range [][]byte{bucketSteps, bucketNode} {
@@ -135,12 +141,12 @@ func (j *Journal) Steps() ([]Step, error) { return steps(j.db) }
 // ReadSteps reads the records of a journal that is not open, for reset and for messages. A
 // missing file has no steps.
 func ReadSteps(path string) ([]Step, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	db, err := openSound(path)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w", path, err)
+		return nil, err
 	}
 	s, err := steps(db)
 	return s, errors.Join(err, db.Close())

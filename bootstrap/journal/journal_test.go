@@ -1,11 +1,16 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"regiond.dev/regiond/bootstrap/journal"
 )
@@ -26,7 +31,7 @@ func open(t *testing.T, path string) *journal.Journal {
 }
 
 func TestStepThatNeverReturnedIsSeenAsInterrupted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), journal.File)
+	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	for _, err := range []error{
 		j.Begin("pki", "pki/"), j.End("pki", nil),
@@ -61,8 +66,8 @@ func TestStepsOfNoFileAreNone(t *testing.T) {
 }
 
 func TestIdentityIsRecordedOnceAndOthersAreRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), journal.File)
-	was := journal.Identity{Region: "tokyo", Address: "10.20.0.2", Node: "seed"}
+	path := filepath.Join(t.TempDir(), "journal.db")
+	was := journal.Identity{Region: "tokyo", Address: "10.20.0.2", Node: "seed", PodCIDR: "10.42.0.0/16", ServiceCIDR: "10.43.0.0/16"}
 	j := open(t, path)
 	if _, ok, err := j.Identity(); ok || err != nil {
 		t.Fatalf("before the first start: %v, %v", ok, err)
@@ -78,13 +83,20 @@ func TestIdentityIsRecordedOnceAndOthersAreRefused(t *testing.T) {
 	if err := j.CheckIdentity(was); err != nil {
 		t.Fatal(err)
 	}
+	with := func(change func(*journal.Identity)) journal.Identity {
+		now := was
+		change(&now)
+		return now
+	}
 	for _, c := range []struct {
 		now  journal.Identity
 		want string
 	}{
-		{journal.Identity{Region: "osaka", Address: "10.20.0.2", Node: "seed"}, `made for region "tokyo"`},
-		{journal.Identity{Region: "tokyo", Address: "10.20.0.9", Node: "seed"}, "Give the host the address 10.20.0.2 again"},
-		{journal.Identity{Region: "tokyo", Address: "10.20.0.2", Node: "x"}, "hostnamectl set-hostname seed"},
+		{with(func(i *journal.Identity) { i.Region = "osaka" }), `made for region "tokyo"`},
+		{with(func(i *journal.Identity) { i.Address = "10.20.0.9" }), "Give the host the address 10.20.0.2 again"},
+		{with(func(i *journal.Identity) { i.Node = "x" }), "hostnamectl set-hostname seed"},
+		{with(func(i *journal.Identity) { i.PodCIDR = "10.52.0.0/16" }), "podCIDR was 10.42.0.0/16 when the control plane was made"},
+		{with(func(i *journal.Identity) { i.ServiceCIDR = "10.53.0.0/16" }), "Set it back to 10.43.0.0/16"},
 	} {
 		err := j.CheckIdentity(c.now)
 		if !errors.Is(err, journal.ErrIdentityChanged) || !strings.Contains(err.Error(), c.want) {
@@ -96,8 +108,84 @@ func TestIdentityIsRecordedOnceAndOthersAreRefused(t *testing.T) {
 	}
 }
 
+// Landed versions did not record the ranges: the first start with this version does.
+func TestRangesAreAddedToALandedRecord(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
+	defer j.Close()
+	landed := []byte(`{"region":"tokyo","address":"10.20.0.2","node":"seed"}`)
+	if err := j.DB().Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("bootstrap/node")).Put([]byte("identity"), landed) }); err != nil {
+		t.Fatal(err)
+	}
+	now := journal.Identity{Region: "tokyo", Address: "10.20.0.2", Node: "seed", PodCIDR: "10.42.0.0/16", ServiceCIDR: "10.43.0.0/16"}
+	if err := j.CheckIdentity(now); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := j.Identity(); got != now || err != nil {
+		t.Errorf("recorded %+v, %v; want %+v", got, err, now)
+	}
+	now.PodCIDR = "10.52.0.0/16"
+	if err := j.CheckIdentity(now); !errors.Is(err, journal.ErrIdentityChanged) {
+		t.Errorf("another podCIDR after that: got %v, want a refusal", err)
+	}
+}
+
+// How the file looks after a power cut: blocks that were never written, or hold something else. bbolt itself panics on these, or the
+// process dies by SIGBUS.
+func TestDamagedJournalsAreReported(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "journal.db")
+	j := open(t, good)
+	for i := range 200 {
+		if err := j.Begin(fmt.Sprintf("step %d", i), strings.Repeat("x", 200)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.CheckIdentity(journal.Identity{Region: "tokyo"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	for name, damage := range map[string]func(b []byte) []byte{
+		"zeros": func(b []byte) []byte { clear(b[2*page:]); return b },
+		"noise": func(b []byte) []byte {
+			for at := 2 * page; at < len(b); at += page {
+				copy(b[at:], bytes.Repeat([]byte{0xa5, 0x5a, 0x77, 0x01}, 16))
+			}
+			return b
+		},
+		"short":      func(b []byte) []byte { return b[:2*page] },
+		"short by 1": func(b []byte) []byte { return b[:len(b)/2] },
+		"not bbolt":  func([]byte) []byte { return bytes.Repeat([]byte("x"), 3*page) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.db")
+			if err := os.WriteFile(path, damage(bytes.Clone(content)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, openErr := journal.Open(path, time.Now)
+			_, readErr := journal.ReadIdentity(path)
+			_, stepsErr := journal.ReadSteps(path)
+			for what, err := range map[string]error{"Open": openErr, "ReadIdentity": readErr, "ReadSteps": stepsErr} {
+				if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "DHCP leases") {
+					t.Errorf("%s: got %v, want an error that names %s and says what is lost", what, err, path)
+				}
+			}
+		})
+	}
+	if j, err = journal.Open(good, time.Now); err != nil {
+		t.Errorf("the sound journal: %v", err)
+	} else if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSecondOpenIsRefusedInTime(t *testing.T) {
-	path := filepath.Join(t.TempDir(), journal.File)
+	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	defer j.Close()
 	_, err := journal.Open(path, clock())
