@@ -11,13 +11,13 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
 	"k8s.io/client-go/rest"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/region"
 )
@@ -66,18 +66,7 @@ func nodeName() (string, error) {
 	return strings.ToLower(name), err
 }
 
-// What is kept below the data directory.
-const (
-	dirPKI = "pki"
-	dirBin = "bin"
-	dirRun = "run"
-	dirLog = "log"
-)
-
 // LogPath is where regiond itself logs.
-func LogPath(dataDir string) string { return filepath.Join(dataDir, dirLog, "regiond.log") }
-
-// PKIDir is where the certificates of a data directory are.
-func PKIDir(dataDir string) string { return filepath.Join(dataDir, dirPKI) }
+func LogPath(dataDir string) string { return datadir.Log.In(dataDir, "regiond.log") }
 
 func now() time.Time { return time.Now() }

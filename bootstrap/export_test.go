@@ -1,6 +1,4 @@
 package bootstrap
 
 // RemoveData lets tests remove a data directory without tearing down the host's control plane.
-func RemoveData(dir string, report func(string, ...any)) error {
-	return Reset{DataDir: dir}.removeData(report)
-}
+func (r Reset) RemoveData(report func(string, ...any)) error { return r.removeData(report) }

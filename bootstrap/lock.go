@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // Lock is the right to use a data directory. It is a POSIX record lock (fcntl(2)), not flock(2):
@@ -15,17 +16,15 @@ import (
 // opens it.
 type Lock struct{ file *os.File }
 
-const lockFile = "regiond.lock"
-
-func lockPath(dataDir string) string { return filepath.Join(dataDir, dirRun, lockFile) }
+func lockPath(dataDir string) string { return datadir.Run.In(dataDir, datadir.LockFile) }
 
 func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }
 
 // TakeLock makes this process the only one that uses a data directory.
 func TakeLock(dataDir string) (*Lock, error) {
 	path := lockPath(dataDir)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+	if err := datadir.Run.Make(dataDir); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -46,7 +45,7 @@ func TakeLock(dataDir string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// Release gives the data directory free.
+// Release frees the data directory.
 func (l *Lock) Release() error { return l.file.Close() }
 
 // LockOwner is the pid of the regiond that uses a data directory, 0 when none does. The process that

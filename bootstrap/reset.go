@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/bootstrap/journal"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
@@ -22,17 +23,10 @@ import (
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
-// made are the entries of a data directory that regiond makes, as patterns, in the order in which reset
-// removes them: the last ones are what a reset that was interrupted needs to continue.
-var made = []string{
-	".new-*", ".install.json.new-*", "admin.kubeconfig", "bin", "cni", "containerd", "etcd", "kubelet", "log",
-	journal.File, "config", dirPKI, dirRun, "install.json",
-}
-
 // stopTimeout bounds the wait for a running regiond to stop: its components have 15 s each.
 const stopTimeout = 3 * time.Minute
 
-// Reset is what giving a region up would do on this host. Planning it changes nothing.
+// Reset is what removing a region from this host would do. Planning it changes nothing.
 type Reset struct {
 	DataDir string
 	// Region that the data directory belongs to, empty when that can't be told any more.
@@ -41,83 +35,87 @@ type Reset struct {
 	Running int
 	// Installed is what was put outside the data directory.
 	Installed install.Removal
-	// Data are the entries of the data directory to remove, Foreign those that regiond did not make.
-	Data    []string
+	// Data are the entries of the data directory to remove, in this order; Foreign those that regiond did not make.
+	Data    []Data
 	Foreign []string
 }
 
+// Data is an entry of the data directory and what is lost with it.
+type Data struct{ Path, Holds string }
+
 // PlanReset looks at what there is.
 func PlanReset(ctx context.Context, dataDir string) (Reset, error) {
-	r := Reset{DataDir: filepath.Clean(dataDir)}
+	r := Reset{}
 	var err error
+	if r.DataDir, err = datadir.Resolve(dataDir); err != nil {
+		return r, err
+	}
 	if r.Running, err = LockOwner(r.DataDir); err != nil {
 		return r, err
+	}
+	found, err := os.ReadDir(r.DataDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return r, err
+	}
+	for _, e := range datadir.Entries() {
+		for _, f := range found {
+			if of, known := datadir.Find(f.Name()); known && of.Name == e.Name {
+				r.Data = append(r.Data, Data{Path: filepath.Join(r.DataDir, f.Name()), Holds: e.Holds})
+			}
+		}
+	}
+	for _, f := range found {
+		if _, known := datadir.Find(f.Name()); !known {
+			r.Foreign = append(r.Foreign, filepath.Join(r.DataDir, f.Name()))
+		}
+	}
+	if len(r.Data) > 0 {
+		ours, err := datadir.IsOurs(r.DataDir)
+		if err != nil {
+			return r, err
+		}
+		if !ours {
+			return r, fmt.Errorf("%s is not a data directory of regiond: it has neither %s nor the lock, journal and certificates of a "+
+				"region that was started. Nothing was done; name the right one by --data-dir", r.DataDir, datadir.Marker)
+		}
 	}
 	if r.Installed, err = install.PlanRemoval(r.DataDir); err != nil {
 		return r, err
 	}
 	r.Region = regionOf(ctx, r.DataDir)
-	entries, err := os.ReadDir(r.DataDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return r, err
-	}
-	rank := map[string]int{}
-	for _, e := range entries {
-		path := filepath.Join(r.DataDir, e.Name())
-		if rank[path] = madeAt(e.Name()); rank[path] < 0 {
-			r.Foreign = append(r.Foreign, path)
-			continue
-		}
-		r.Data = append(r.Data, path)
-	}
-	slices.SortStableFunc(r.Data, func(a, b string) int { return rank[a] - rank[b] })
-	if len(r.Data) > 0 && !isDataDir(r.DataDir) {
-		return r, fmt.Errorf("%s is no data directory of regiond: it has none of %s. Nothing was done; name the right one by --data-dir",
-			r.DataDir, strings.Join(evidence, ", "))
-	}
 	return r, nil
-}
-
-// madeAt is the place of an entry of a data directory in made, -1 for one that regiond does not make.
-func madeAt(name string) int {
-	return slices.IndexFunc(made, func(pattern string) bool {
-		ok, err := filepath.Match(pattern, name)
-		return err == nil && ok
-	})
 }
 
 // taken lists what others made in a directory under names that regiond would use there.
 func taken(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) || isDataDir(dir) {
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ours, err := datadir.IsOurs(dir); ours || err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, e := range entries {
-		if madeAt(e.Name()) >= 0 {
+		if _, known := datadir.Find(e.Name()); known {
 			names = append(names, e.Name())
 		}
 	}
-	return names, err
+	return names, nil
 }
 
-// evidence are files that only regiond makes. Names like bin, log and run are in many directories: what they hold
-// is removed only beside one of these. The lock is made first and, but for install.json, removed last.
-var evidence = []string{journal.File, filepath.Join(dirRun, lockFile), "install.json", filepath.Join("log", "regiond.log")}
-
-func isDataDir(dir string) bool {
-	return slices.ContainsFunc(evidence, func(name string) bool {
-		info, err := os.Lstat(filepath.Join(dir, name))
-		return err == nil && info.Mode().IsRegular()
-	})
-}
-
-// regionOf asks the running regiond, which holds the journal open, or else the journal.
+// regionOf asks the running regiond, which holds the journal open, or else the mark or the journal.
 func regionOf(ctx context.Context, dataDir string) string {
 	if s, err := status.Fetch(ctx, status.SocketPath(dataDir)); err == nil {
 		return s.Region
 	}
-	id, err := journal.ReadIdentity(filepath.Join(dataDir, journal.File))
+	if o, err := datadir.ReadOwner(dataDir); err == nil {
+		return o.Region
+	}
+	id, err := journal.ReadIdentity(datadir.Journal.In(dataDir))
 	if err != nil {
 		return "" // damaged: reset must work all the same
 	}
@@ -139,7 +137,10 @@ func (r Reset) Print(w io.Writer) {
 		line("stop              regiond, pid %d, and its control plane", r.Running)
 	}
 	line("end               every pod of this control plane; remove its mounts, network devices, nftables tables and cgroups")
-	for _, p := range slices.Concat(r.Data, r.Installed.Files, r.Installed.Directories) {
+	for _, d := range r.Data {
+		line("remove            %s: %s", d.Path, d.Holds)
+	}
+	for _, p := range slices.Concat(r.Installed.Files, r.Installed.Directories) {
 		line("remove            %s", p)
 	}
 	for _, p := range r.Installed.Kept {
@@ -163,7 +164,7 @@ func (r Reset) Execute(ctx context.Context, systemctl systemd.Systemctl, log *sl
 		if err := r.tearDown(ctx, log, report); err != nil {
 			return err
 		}
-		if err := stopPodSlice(ctx, r.DataDir, systemctl); err != nil {
+		if err := stopPodSlice(ctx, r.DataDir, systemctl, log); err != nil {
 			return err
 		}
 	}
@@ -211,25 +212,24 @@ func (r Reset) tearDown(ctx context.Context, log *slog.Logger, report func(strin
 }
 
 func (r Reset) removeData(report func(string, ...any)) error {
-	// A mount that is left would be emptied, with whatever of the host or of a pod's volume it shows.
-	left, err := cluster.MountsBelow(r.DataDir)
+	// Looked at again: stopping and tearing down wrote and removed files.
+	found, err := os.ReadDir(r.DataDir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
-		return fmt.Errorf("still mounted below %s: %s; unmount them, then reset again", r.DataDir, strings.Join(left, ", "))
-	}
-	// Looked at again: stopping and tearing down wrote and removed files.
-	for _, pattern := range made {
-		paths, err := filepath.Glob(filepath.Join(escape(r.DataDir), pattern))
-		if err != nil {
-			return err
-		}
-		for _, p := range paths {
-			if err := os.RemoveAll(p); err != nil {
-				return fmt.Errorf("remove %s: %w; reset again", p, err)
+	for _, e := range datadir.Entries() {
+		for _, f := range found {
+			of, known := datadir.Find(f.Name())
+			if !known || of.Name != e.Name {
+				continue
 			}
-			report("removed %s", p)
+			if err := r.remove(filepath.Join(r.DataDir, f.Name())); err != nil {
+				return err
+			}
+			report("removed %s", filepath.Join(r.DataDir, f.Name()))
 		}
 	}
 	// Stays when it holds something else or is a mount point.
@@ -240,14 +240,18 @@ func (r Reset) removeData(report func(string, ...any)) error {
 	return nil
 }
 
-// escape makes a path literal in a pattern of filepath.Glob.
-func escape(path string) string {
-	var out []rune
-	for _, c := range path {
-		if slices.Contains([]rune{'*', '?', '[', '\\'}, c) {
-			out = append(out, '\\')
-		}
-		out = append(out, c)
+// remove removes an entry unless something is mounted in the data directory: what a mount shows of the host or of a pod's volume would
+// be removed with it. It is looked for before each entry, because others mount at any time.
+func (r Reset) remove(path string) error {
+	left, err := cluster.MountsBelow(r.DataDir)
+	if err != nil {
+		return err
 	}
-	return string(out)
+	if len(left) > 0 {
+		return fmt.Errorf("still mounted below %s: %s; unmount them, then reset again", r.DataDir, strings.Join(left, ", "))
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return fmt.Errorf("remove %s: %w; reset again", path, err)
+	}
+	return nil
 }

@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/journal"
 	"regiond.dev/regiond/region"
 )
@@ -21,17 +23,17 @@ import (
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a [data] dir")
-	for _, d := range []string{"etcd/member", "pki/etcd", "run", "log"} {
+	for _, d := range []string{"etcd/member", "openstack/general/mariadb", "pki/etcd", "run", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, f := range []string{"admin.kubeconfig", "pki/sa.pub", ".new-123"} {
+	for _, f := range []string{"admin.kubeconfig", "pki/sa.pub", ".new-123", "run/regiond.lock"} {
 		if err := os.WriteFile(filepath.Join(dir, f), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	j, err := journal.Open(filepath.Join(dir, journal.File), time.Now)
+	j, err := journal.Open(datadir.Journal.In(dir), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +52,10 @@ func plan(t *testing.T, dir string) bootstrap.Reset {
 	return r
 }
 
-func names(paths []string) []string {
+func names(data []bootstrap.Data) []string {
 	var out []string
-	for _, p := range paths {
-		out = append(out, filepath.Base(p))
+	for _, d := range data {
+		out = append(out, filepath.Base(d.Path))
 	}
 	return out
 }
@@ -67,15 +69,15 @@ func TestPlanNamesEverythingAndChangesNothing(t *testing.T) {
 	if r.Region != "tokyo" || r.Running != 0 || r.Empty() {
 		t.Errorf("%+v", r)
 	}
-	if want := []string{".new-123", "admin.kubeconfig", "etcd", "log", "journal.db", "pki", "run"}; !slices.Equal(names(r.Data), want) {
+	if want := []string{".new-123", "admin.kubeconfig", "openstack", "etcd", "log", "journal.db", "pki", "run"}; !slices.Equal(names(r.Data), want) {
 		t.Errorf("data %q", names(r.Data))
 	}
-	if !slices.Equal(names(r.Foreign), []string{"notes.txt"}) {
+	if !slices.Equal(r.Foreign, []string{filepath.Join(dir, "notes.txt")}) {
 		t.Errorf("foreign %q", r.Foreign)
 	}
 	var b bytes.Buffer
 	r.Print(&b)
-	for _, want := range []string{"remove            " + dir + "/etcd\n", "keep              " + dir + "/notes.txt, not made by regiond\n"} {
+	for _, want := range []string{"remove            " + dir + "/openstack: OpenStack's databases, messages and images\n", "keep              " + dir + "/notes.txt, not made by regiond\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
@@ -99,8 +101,12 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A folder that collects logs.
+	if err := os.WriteFile(filepath.Join(dir, "log", "regiond.log"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, d := range []string{dir, "/"} {
-		if r, err := bootstrap.PlanReset(t.Context(), d); err == nil || !strings.Contains(err.Error(), d+" is no data directory of regiond") {
+		if r, err := bootstrap.PlanReset(t.Context(), d); err == nil || !strings.Contains(err.Error(), d+" is not a data directory of regiond") {
 			t.Errorf("%s: %v, %+v", d, err, r)
 		}
 	}
@@ -115,18 +121,90 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "data-directory: "+dir+" holds bin, etcd, log, run") {
 		t.Errorf("preflight: %v", err)
 	}
-	// What a reset leaves that was interrupted just before its end can still be removed.
-	if err := os.WriteFile(filepath.Join(dir, "run", "regiond.lock"), nil, 0o600); err != nil {
+}
+
+// Each of these is what some start, installation or interrupted reset leaves.
+func TestEvidenceOfADataDirectory(t *testing.T) {
+	owner := datadir.Owner{Region: "tokyo", UID: uuid.New()}
+	mark := func(t *testing.T, dir string) {
+		if _, err := datadir.Mark(dir, owner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := func(name, content string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lock := file("run/regiond.lock", "")
+	for _, c := range []struct {
+		name string
+		make []func(*testing.T, string)
+		ours bool
+	}{
+		{"mark", []func(*testing.T, string){file("etcd/x", ""), mark}, true},
+		{"damaged mark", []func(*testing.T, string){file("etcd/x", ""), file("region.json", "{}")}, false},
+		{"landed version", []func(*testing.T, string){file("etcd/x", ""), lock, file("journal.db", "damaged")}, true},
+		{"landed version, reset interrupted", []func(*testing.T, string){lock, file("pki/ca.crt", "")}, true},
+		{"landed version, reset interrupted at its end", []func(*testing.T, string){lock}, true},
+		{"installed, never started", []func(*testing.T, string){file("install.json", `{"files": {"/etc/x": "00"}}`)}, true},
+		{"another program's install.json", []func(*testing.T, string){file("install.json", `{"name": "x"}`)}, false},
+		{"lock beside another etcd", []func(*testing.T, string){lock, file("etcd/x", "")}, false},
+		{"journal alone", []func(*testing.T, string){file("journal.db", ""), file("log/regiond.log", "")}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, f := range c.make {
+				f(t, dir)
+			}
+			r, err := bootstrap.PlanReset(t.Context(), dir)
+			if ours := err == nil; ours != c.ours {
+				t.Errorf("got %v, %+v; want it to be taken for regiond's: %t", err, r, c.ours)
+			}
+		})
+	}
+}
+
+// The kernel names mounts by their real path, which is not the one below a link.
+func TestResetFollowsALinkToTheDataDirectory(t *testing.T) {
+	dir := dataDir(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if r := plan(t, dir); len(r.Data) != 4 {
-		t.Errorf("%+v", r)
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mount := filepath.Join(dir, "log")
+	if err := unix.Mount(foreign, mount, "", unix.MS_BIND, ""); err != nil {
+		t.Fatalf("mount: %v (this test needs root)", err)
+	}
+	r := plan(t, link)
+	err := r.RemoveData(func(string, ...any) {})
+	if uerr := unix.Unmount(mount, 0); uerr != nil {
+		t.Fatal(uerr)
+	}
+	if err == nil || !strings.Contains(err.Error(), mount) {
+		t.Errorf("reset of %s with a mount on %s: got %v, want a refusal that names it", link, mount, err)
+	}
+	if _, err := os.Stat(filepath.Join(foreign, "file")); err != nil {
+		t.Errorf("a file behind a mount was removed: %v", err)
+	}
+	if err := plan(t, link).RemoveData(func(string, ...any) {}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is left: %v", dir, err)
 	}
 }
 
 func TestRegionOfADamagedJournalIsUnknown(t *testing.T) {
 	dir := dataDir(t)
-	if err := os.WriteFile(filepath.Join(dir, journal.File), []byte("not bbolt"), 0o600); err != nil {
+	if err := os.WriteFile(datadir.Journal.In(dir), []byte("not bbolt"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r := plan(t, dir); r.Region != "" || r.Empty() {
@@ -140,8 +218,8 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=64k"); err != nil {
 		t.Fatalf("mount: %v (this test needs root)", err)
 	}
-	report := func(string, ...any) {}
-	err := bootstrap.RemoveData(dir, report)
+	removeData := func(dir string) error { return bootstrap.Reset{DataDir: dir}.RemoveData(func(string, ...any) {}) }
+	err := removeData(dir)
 	if uerr := unix.Unmount(mount, 0); uerr != nil {
 		t.Fatal(uerr)
 	}
@@ -155,7 +233,7 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 	if err := os.WriteFile(foreign, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := bootstrap.RemoveData(dir, report); err != nil {
+	if err := removeData(dir); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -165,7 +243,7 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 	if err := os.Remove(foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := bootstrap.RemoveData(dir, report); err != nil {
+	if err := removeData(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/credentials"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/journal"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/bootstrap/kube/config"
@@ -54,6 +54,7 @@ type run struct {
 	state   state
 
 	pki      *pki.PKI
+	owner    datadir.Owner
 	payload  string
 	cluster  *cluster.Cluster
 	client   client.Client
@@ -64,10 +65,11 @@ type run struct {
 // everything in reverse order and returns nil; pods stay. An error means that it could not come up
 // or could not go on; what it had started is stopped.
 func Run(ctx context.Context, c Config) (err error) {
-	r := &run{config: c, log: c.Log, region: c.Region, dataDir: c.Region.Spec.ControlPlane.DataDir}
-	if r.wants, err = preflight.WantsOf(r.region); err != nil {
+	r := &run{config: c, log: c.Log, region: c.Region}
+	if r.wants, err = wantsOf(c.Region); err != nil {
 		return err
 	}
+	r.dataDir = r.wants.DataDir
 	if r.node, err = nodeName(); err != nil {
 		return err
 	}
@@ -83,11 +85,11 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	if r.journal, err = journal.Open(filepath.Join(r.dataDir, journal.File), now); err != nil {
+	if r.journal, err = journal.Open(datadir.Journal.In(r.dataDir), now); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.journal.Close()) }()
-	if err := r.journal.CheckIdentity(journal.Identity{Region: r.region.Name, Address: r.wants.Management.String(), Node: r.node}); err != nil {
+	if err := r.checkIdentity(); err != nil {
 		return err
 	}
 	// Nothing is logged before: the log is below the data directory, which preflight must not make.
@@ -101,13 +103,45 @@ func Run(ctx context.Context, c Config) (err error) {
 	return r.up(ctx)
 }
 
+// checkIdentity refuses to start with what can't change any more.
+func (r *run) checkIdentity() error {
+	pods, services, err := r.ranges()
+	if err != nil {
+		return err
+	}
+	return r.journal.CheckIdentity(journal.Identity{
+		Region: r.region.Name, Address: r.wants.Management.String(), Node: r.node, PodCIDR: pods.String(), ServiceCIDR: services.String(),
+	})
+}
+
+// ranges of the addresses of pods and Services.
+func (r *run) ranges() (pods, services netip.Prefix, err error) {
+	if pods, err = netip.ParsePrefix(r.region.Spec.ControlPlane.PodCIDR); err != nil {
+		return pods, services, fmt.Errorf("spec.controlPlane.podCIDR: %w", err)
+	}
+	if services, err = netip.ParsePrefix(r.region.Spec.ControlPlane.ServiceCIDR); err != nil {
+		return pods, services, fmt.Errorf("spec.controlPlane.serviceCIDR: %w", err)
+	}
+	return pods.Masked(), services.Masked(), nil
+}
+
 // Preflight looks at this host for a region and judges it.
 func Preflight(ctx context.Context, r *region.Region) (preflight.Report, error) {
-	wants, err := preflight.WantsOf(r)
+	wants, err := wantsOf(r)
 	if err != nil {
 		return nil, err
 	}
 	return checkHost(ctx, wants, r.Spec.Hardware.Credentials)
+}
+
+// wantsOf follows the links in the data directory's path.
+func wantsOf(r *region.Region) (preflight.Wants, error) {
+	w, err := preflight.WantsOf(r)
+	if err != nil {
+		return w, err
+	}
+	w.DataDir, err = datadir.Resolve(w.DataDir)
+	return w, err
 }
 
 func checkHost(ctx context.Context, wants preflight.Wants, files []region.Credential) (preflight.Report, error) {
@@ -167,10 +201,10 @@ func (r *run) up(ctx context.Context) error {
 	if err := r.stage(ctx, stageHost, prepareKernel); err != nil {
 		return err
 	}
-	if err := r.stage(ctx, stagePayload.of(filepath.Join(r.dataDir, dirBin)), r.extract); err != nil {
+	if err := r.stage(ctx, stagePayload.of(datadir.Bin.In(r.dataDir)), r.extract); err != nil {
 		return err
 	}
-	if err := r.stage(ctx, stagePKI.of(PKIDir(r.dataDir)), r.loadPKI); err != nil {
+	if err := r.stage(ctx, stagePKI.of(datadir.PKI.In(r.dataDir)), r.loadPKI); err != nil {
 		return err
 	}
 	// The cluster outlives ctx: controllers are stopped first.
@@ -197,12 +231,18 @@ func (r *run) stopping(ctx context.Context, text string) {
 }
 
 func (r *run) extract(context.Context) (err error) {
-	r.payload, err = payload.Extract(filepath.Join(r.dataDir, dirBin))
+	if err := datadir.Bin.Make(r.dataDir); err != nil {
+		return err
+	}
+	r.payload, err = payload.Extract(datadir.Bin.In(r.dataDir))
 	return err
 }
 
 func (r *run) loadPKI(context.Context) (err error) {
-	if r.pki, err = pki.Load(PKIDir(r.dataDir)); err != nil {
+	if r.pki, err = pki.Load(datadir.PKI.In(r.dataDir)); err != nil {
+		return err
+	}
+	if r.owner, err = datadir.Mark(r.dataDir, datadir.Owner{Region: r.region.Name, UID: r.pki.UID()}); err != nil {
 		return err
 	}
 	r.state.watchPKI(r.pki)
@@ -222,20 +262,16 @@ func (r *run) startCluster(life context.Context) error {
 }
 
 func (r *run) clusterConfig() (cluster.Config, error) {
-	pods, err := netip.ParsePrefix(r.region.Spec.ControlPlane.PodCIDR)
+	pods, services, err := r.ranges()
 	if err != nil {
-		return cluster.Config{}, fmt.Errorf("spec.controlPlane.podCIDR: %w", err)
-	}
-	services, err := netip.ParsePrefix(r.region.Spec.ControlPlane.ServiceCIDR)
-	if err != nil {
-		return cluster.Config{}, fmt.Errorf("spec.controlPlane.serviceCIDR: %w", err)
+		return cluster.Config{}, err
 	}
 	nameservers, err := r.nameservers()
 	if err != nil {
 		return cluster.Config{}, err
 	}
 	return cluster.Config{
-		NodeName: r.node, Address: r.wants.Management, PodCIDR: pods, ServiceCIDR: services,
+		ID: r.owner.ID(), NodeName: r.node, Address: r.wants.Management, PodCIDR: pods, ServiceCIDR: services,
 		Nameservers: nameservers, DataDir: r.dataDir, PKI: r.pki, PayloadDir: r.payload, Log: r.log,
 	}, nil
 }

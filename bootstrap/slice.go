@@ -5,23 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
 // podSlice is what a kubelet with the cgroup driver systemd makes for all pods.
 const podSlice = "kubepods.slice"
 
-// stopPodSlice ends the slice of pods on a host with systemd, which keeps it when the last pod is gone. A
-// host has one kubelet, so it is ours if a kubelet ran on this data.
-func stopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemctl) error {
-	if _, err := os.Stat(filepath.Join(dataDir, "kubelet")); err != nil || !systemd.Booted() {
+// stopPodSlice ends the slice of pods on a host with systemd, which keeps it when the last pod is gone. The slice is that of all kubelets
+// of a host: when a process is left in it, after this region's pods were ended, it is another's and stays.
+func stopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemctl, log *slog.Logger) error {
+	if _, err := os.Stat(datadir.Kubelet.In(dataDir)); err != nil || !systemd.Booted() {
 		return nil
+	}
+	// In cgroup v1 the kubelet makes the same tree in every hierarchy, of which systemd knows some only.
+	legacy, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", podSlice))
+	if err != nil {
+		return err
+	}
+	for _, root := range append(legacy, filepath.Join("/sys/fs/cgroup", podSlice)) {
+		left, err := processesIn(root)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			log.Warn("the slice of pods is kept: another kubelet's pods run in it", slog.String("cgroup", root), slog.Any("processes", left))
+			return nil
+		}
 	}
 	out, err := systemctl(ctx, "show", "--property=ActiveState", podSlice)
 	if err != nil {
@@ -32,17 +49,32 @@ func stopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemc
 			return err
 		}
 	}
-	// In cgroup v1 the kubelet makes the same tree in every hierarchy, of which systemd knows some only.
-	roots, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", podSlice))
-	if err != nil {
-		return err
-	}
-	for _, root := range roots {
+	for _, root := range legacy {
 		if err := removeEmptyCgroups(root); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// processesIn lists the processes in a cgroup and those below it.
+func processesIn(root string) ([]string, error) {
+	var all []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, or never there
+		}
+		if err != nil || d.Name() != "cgroup.procs" {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
+			return nil
+		}
+		all = append(all, strings.Fields(string(b))...)
+		return err
+	})
+	return all, err
 }
 
 // removeEmptyCgroups removes a cgroup and those below it. The kernel refuses those that hold a process.

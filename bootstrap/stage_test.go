@@ -15,7 +15,7 @@ import (
 
 func testRun(t *testing.T, told *[]string) *run {
 	t.Helper()
-	j, err := journal.Open(filepath.Join(t.TempDir(), journal.File), time.Now)
+	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,13 +12,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
-// recordFile is below the data directory, and not in the journal: the journal is open in the
-// running regiond, and this must be readable without it.
-const recordFile = "install.json"
-
-// Record is what was put outside the data directory.
+// Record is what was put outside the data directory. It is a file and not in the journal, which the running regiond holds open.
 type Record struct {
 	// Files by path with the SHA-256 of what was written, in hex.
 	Files map[string]string `json:"files"`
@@ -29,7 +27,7 @@ type Record struct {
 // ReadRecord of a data directory. Without one nothing was installed.
 func ReadRecord(dataDir string) (Record, error) {
 	r := Record{Files: map[string]string{}}
-	path := filepath.Join(dataDir, recordFile)
+	path := datadir.InstallRecord.In(dataDir)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, nil
@@ -48,7 +46,7 @@ func (r Record) write(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dataDir, recordFile), append(b, '\n'), 0o600)
+	return writeFile(datadir.InstallRecord.In(dataDir), append(b, '\n'), 0o600)
 }
 
 // fileSum is the SHA-256 of a file in hex; empty when there is none.

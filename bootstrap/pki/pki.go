@@ -8,11 +8,14 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -86,6 +89,13 @@ func (p *PKI) ServiceAccountPublicKey() string { return filepath.Join(p.dir, "sa
 
 // Dir is the directory given to Load.
 func (p *PKI) Dir() string { return p.dir }
+
+// UID identifies the region by its cluster authority: the first 16 bytes of the SHA-256 of the certificate. All control hosts of the
+// region have it, and it is the same after a backup was restored.
+func (p *PKI) UID() uuid.UUID {
+	sum := sha256.Sum256(p.Cluster.Certificate().Raw)
+	return uuid.UUID(sum[:16])
+}
 
 // loadServiceAccountKey creates the key pair when there is none. The public half is rewritten from the private one when it is
 // missing, which is all that an interrupted first use can leave behind.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/region"
 )
@@ -97,7 +97,7 @@ func controlPlane(f Facts) ControlPlane {
 		c.Version, c.PID, c.Since, c.Started, c.Problems = d.Version, d.PID, d.Started, d.Ready, d.Problems
 		for _, x := range d.Components {
 			k := Component{Name: x.Name, Ready: x.Ready, PID: x.PID, Since: x.Since, Restarts: x.Restarts,
-				Log: filepath.Join(f.DataDir, "log", x.Name+".log")}
+				Log: datadir.Log.In(f.DataDir, x.Name+".log")}
 			if !x.Ready {
 				k.Message = cmp.Or(x.Waiting, x.LastExit, "starting")
 			}
@@ -128,13 +128,13 @@ func controlPlaneMessage(f Facts, c ControlPlane) string {
 	case !f.Daemon.Ready:
 		return "bootstrap: " + f.Daemon.Stage
 	case f.APIError != "":
-		return fmt.Sprintf("the Kubernetes API does not answer: %s; see %s", f.APIError, filepath.Join(f.DataDir, "log", "kube-apiserver.log"))
+		return fmt.Sprintf("the Kubernetes API does not answer: %s; see %s", f.APIError, datadir.Log.In(f.DataDir, "kube-apiserver.log"))
 	case len(c.Nodes) == 0:
-		return "no node has registered; see " + filepath.Join(f.DataDir, "log", "kubelet.log")
+		return "no node has registered; see " + datadir.Log.In(f.DataDir, "kubelet.log")
 	}
 	for _, n := range c.Nodes {
 		if !n.Ready {
-			return fmt.Sprintf("node %s is not Ready: %s; see %s", n.Name, n.Message, filepath.Join(f.DataDir, "log", "kubelet.log"))
+			return fmt.Sprintf("node %s is not Ready: %s; see %s", n.Name, n.Message, datadir.Log.In(f.DataDir, "kubelet.log"))
 		}
 	}
 	return ""

@@ -11,9 +11,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
@@ -39,7 +39,7 @@ type Snapshot struct {
 }
 
 // SocketPath of a data directory.
-func SocketPath(dataDir string) string { return filepath.Join(dataDir, "run", "regiond.sock") }
+func SocketPath(dataDir string) string { return datadir.Run.In(dataDir, "regiond.sock") }
 
 const snapshotPath = "/v1/snapshot"
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
 	"regiond.dev/regiond/node/identity"
@@ -110,7 +111,7 @@ func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	conf, err := clientcmd.BuildConfigFromFlags("", cluster.AdminKubeconfig(dataDir))
+	conf, err := clientcmd.BuildConfigFromFlags("", datadir.AdminKubeconfig.In(dataDir))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w; regiond run or regiond install starts a control plane", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
 )
 
@@ -48,7 +49,7 @@ administrator. Everything after kubectl is kubectl's, except --data-dir and --he
 
 // execKubectl becomes kubectl, so that its exit status, signals and terminal are its own.
 func execKubectl(dataDir string, args []string) error {
-	kubeconfig := cluster.AdminKubeconfig(dataDir)
+	kubeconfig := datadir.AdminKubeconfig.In(dataDir)
 	f, err := os.Open(kubeconfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -66,7 +67,7 @@ func execKubectl(dataDir string, args []string) error {
 	}
 	// kubectl's cache of the API's discovery would be left in the home directory by a reset.
 	if _, ok := os.LookupEnv("KUBECACHEDIR"); !ok {
-		if err := os.Setenv("KUBECACHEDIR", filepath.Join(dataDir, "run", "kubectl")); err != nil {
+		if err := os.Setenv("KUBECACHEDIR", datadir.Run.In(dataDir, "kubectl")); err != nil {
 			return err
 		}
 	}

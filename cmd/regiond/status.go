@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/bootstrap/status"
 )
@@ -60,7 +61,7 @@ The exit status is 0 when the control plane and every server are ready, and 1 ot
 }
 
 func writeStatus(ctx context.Context, w io.Writer, dataDir, output string) (ready bool, err error) {
-	r := status.Build(status.Collect(ctx, dataDir, cluster.AdminKubeconfig(dataDir)))
+	r := status.Build(status.Collect(ctx, dataDir, datadir.AdminKubeconfig.In(dataDir)))
 	if output == "table" {
 		return r.Ready, r.Table(w, time.Now())
 	}

@@ -2,14 +2,13 @@ package cluster
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
 )
@@ -66,7 +65,7 @@ func writeKubeconfigs(n config.Node) error {
 		{n.Kubeconfig("kube-proxy"), "kube-proxy", c.Proxy, false},
 		{n.Kubeconfig("kubelet"), "kubelet", c.KubeletClient, false},
 		{n.Kubeconfig("regiond"), "regiond", c.Admin, false},
-		{AdminKubeconfig(n.DataDir), "admin", c.Admin, true},
+		{datadir.AdminKubeconfig.In(n.DataDir), "admin", c.Admin, true},
 	} {
 		err := n.PKI.Cluster.WriteKubeconfig(k.path, pki.Kubeconfig{Server: n.URL(), Cluster: "regiond", User: k.user, Pair: k.pair, Embed: k.embed})
 		if err != nil {
@@ -92,10 +91,4 @@ func writeEncryptionKey(path string) error {
 		return fmt.Errorf("rendering the encryption key: %w", err)
 	}
 	return writeFile(path, content, 0o600)
-}
-
-// clusterID tells clusters apart that share a kernel: eight hex digits of the authority's certificate.
-func clusterID(p *pki.PKI) string {
-	sum := sha256.Sum256(p.Cluster.Certificate().Raw)
-	return hex.EncodeToString(sum[:4])
 }

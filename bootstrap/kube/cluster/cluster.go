@@ -9,12 +9,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"path/filepath"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/bootstrap/pki"
@@ -23,6 +23,8 @@ import (
 
 // Config describes the control plane of one host.
 type Config struct {
+	// ID of the region, see datadir.Owner.
+	ID string
 	// NodeName is the node's name in Kubernetes: the host name, in lower case.
 	NodeName string
 	// Address is the host's management address. It must be configured on the host.
@@ -74,8 +76,8 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 	}
 	var err error
 	cluster.supervisor, err = supervisor.New(supervisor.Config{
-		RunDir: filepath.Join(c.DataDir, "run"),
-		LogDir: filepath.Join(c.DataDir, "log"),
+		RunDir: datadir.Run.In(c.DataDir),
+		LogDir: datadir.Log.In(c.DataDir),
 		Log:    c.Log,
 	}, cluster.components())
 	if err != nil {
@@ -98,11 +100,12 @@ func (c *Cluster) prepare() error {
 	if err != nil {
 		return err
 	}
-	host, err := detect(clusterID(c.config.PKI))
+	host, err := detect(c.config.ID)
 	if err != nil {
 		return err
 	}
 	c.node = config.Node{
+		ID:           c.config.ID,
 		Name:         c.config.NodeName,
 		Address:      c.config.Address,
 		PodCIDR:      c.config.PodCIDR,
@@ -198,28 +201,20 @@ func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.rest) }
 // URL is where other hosts reach the API server.
 func (c *Cluster) URL() string { return c.node.URL() }
 
-// AdminKubeconfig is the path of the operator's kubeconfig below a data directory.
-func AdminKubeconfig(dataDir string) string { return filepath.Join(dataDir, "admin.kubeconfig") }
-
 func makeFolders(n config.Node) error {
-	for _, d := range []struct {
-		path string
-		mode os.FileMode
-	}{
-		{n.DataDir, 0o755},
-		{filepath.Join(n.DataDir, "config"), 0o700},
-		{n.RegistryDir(), 0o755},
-		{filepath.Join(n.DataDir, "cni"), 0o755},
-		{filepath.Join(n.DataDir, "containerd"), 0o711},
-		{filepath.Join(n.DataDir, "etcd"), 0o700},
-		{filepath.Join(n.DataDir, "kubelet"), 0o755},
-		{filepath.Join(n.DataDir, "log"), 0o750},
-		{filepath.Join(n.DataDir, "log", "pods"), 0o750},
-		{filepath.Join(n.DataDir, "run"), 0o755},
-	} {
-		if err := os.MkdirAll(d.path, d.mode); err != nil {
-			return fmt.Errorf("preparing the data directory: %w", err)
+	if err := os.MkdirAll(n.DataDir, 0o755); err != nil {
+		return fmt.Errorf("preparing the data directory: %w", err)
+	}
+	for _, folder := range []datadir.Name{datadir.Config, datadir.CNI, datadir.Containerd, datadir.Etcd, datadir.Kubelet, datadir.Log, datadir.Run} {
+		if err := folder.Make(n.DataDir); err != nil {
+			return err
 		}
+	}
+	if err := os.MkdirAll(n.RegistryDir(), 0o755); err != nil {
+		return fmt.Errorf("preparing the data directory: %w", err)
+	}
+	if err := os.MkdirAll(n.PodLogs(), 0o750); err != nil {
+		return fmt.Errorf("preparing the data directory: %w", err)
 	}
 	return nil
 }

@@ -59,12 +59,51 @@ func TestPodProcesses(t *testing.T) {
 		{40, 1, shim(ours + ".ttrpc")},
 	}
 	var got []int
-	for _, p := range podProcesses(all, ours) {
+	for _, p := range podProcesses(all, func(p process) bool { return sameSocket(shimSocket(p.args), ours) }) {
 		got = append(got, p.pid)
 	}
 	slices.Sort(got)
 	if want := []int{10, 11, 12, 13}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A data directory may be a symbolic link: pods that were started under one name are found under the other.
+func TestSocketIsTheSameBehindALink(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "real", "containerd", "config.toml"), "")
+	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	link, real := filepath.Join(dir, "link/containerd/containerd.sock"), filepath.Join(dir, "real/containerd/containerd.sock")
+	if !sameSocket(link, real) {
+		t.Errorf("%s and %s are taken for two sockets", link, real)
+	}
+	for _, other := range []string{real + ".ttrpc", filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "missing/containerd.sock")} {
+		if sameSocket(other, real) {
+			t.Errorf("%s and %s are taken for one socket", other, real)
+		}
+	}
+}
+
+// One region's tear-down leaves the tables of others on the host alone, and kube-proxy's while another region has written it.
+func TestTablesThatATearDownTakes(t *testing.T) {
+	const own, other = "regiond-0a1b2c3d", "regiond-99999999"
+	for _, c := range []struct {
+		name    string
+		present []string
+		want    []string
+	}{
+		{"alone", []string{"filter", own, "kube-proxy"}, []string{own, "kube-proxy"}},
+		{"another region", []string{own, other, "kube-proxy"}, []string{own}},
+		{"another region of an earlier version", []string{"regiond", own, "kube-proxy"}, []string{own}},
+		{"another Kubernetes' proxy", []string{"filter", "kube-proxy"}, nil},
+		{"only another region", []string{other, "kube-proxy"}, nil},
+		{"none", nil, nil},
+	} {
+		if got := tablesToDelete(c.present, own); !slices.Equal(got, c.want) {
+			t.Errorf("%s: of %q it takes %q, want %q", c.name, c.present, got, c.want)
+		}
 	}
 }
 

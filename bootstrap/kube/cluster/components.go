@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/bootstrap/supervisor"
@@ -32,7 +33,8 @@ func (c *Cluster) components() []supervisor.Spec {
 	// nft, mount, conntrack and the like come from the host; what we carry goes before.
 	path := "PATH=" + n.PayloadDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	spec := func(args []string, probe func(context.Context) error, after ...string) supervisor.Spec {
-		return supervisor.Spec{Name: args[0], Path: c.config.Executable, Args: args, Env: []string{path, garbage}, After: after, Probe: probe}
+		return supervisor.Spec{Name: args[0], Path: c.config.Executable, Args: args, Env: []string{path, garbage}, After: after, Probe: probe,
+			Remedy: func(cause string) string { return remedy(args[0], cause, n.DataDir) }}
 	}
 	const api = "kube-apiserver"
 	apiServer := spec(n.APIServer(), get(n.URL()+"/readyz", c.clusterTLS), "etcd")
@@ -129,7 +131,7 @@ func (c *Cluster) containerdReady(ctx context.Context) error {
 // importImages gives the payload's images to containerd unless this payload's are there already. The stamp names the payload; that
 // the images are still there is asked of containerd, whose data may have been replaced.
 func (c *Cluster) importImages(ctx context.Context) error {
-	stamp := filepath.Join(c.config.DataDir, "containerd", "imported")
+	stamp := datadir.Containerd.In(c.config.DataDir, "imported")
 	version := filepath.Base(c.config.PayloadDir)
 	if done, err := os.ReadFile(stamp); err == nil && strings.TrimSpace(string(done)) == version {
 		if there, err := c.haveImages(ctx); err != nil || there {

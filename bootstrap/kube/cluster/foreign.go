@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
-	"path/filepath"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // foreignPaths are folders outside the data directory whose names are fixed in the components: the kubelet's sockets for device
 // plugins, its links to containers' logs, the results of CNI plugins, and shims' sockets.
 var foreignPaths = []string{"/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers"}
 
-func foreignRecord(dataDir string) string { return filepath.Join(dataDir, "config", "created.json") }
+func foreignRecord(dataDir string) string { return datadir.Config.In(dataDir, "created.json") }
 
 // recordForeign notes, before the first start, which of the foreign folders the host did not have: those are ours to remove.
 func recordForeign(dataDir string) error {
@@ -32,6 +34,22 @@ func recordForeign(dataDir string) error {
 		return fmt.Errorf("recording what the host lacks: %w", err)
 	}
 	return writeFile(record, content, 0o600)
+}
+
+// releaseForeign removes the foreign folders that were made for us, unless pods of another containerd run on this host: they use them.
+// It is called when ours have ended.
+func releaseForeign(dataDir string, log *slog.Logger) error {
+	processes, err := readProcesses()
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if socket := shimSocket(p.args); socket != "" && sharesMounts(p.pid) {
+			log.Warn("folders outside the data directory are kept: another containerd's pods use them", slog.String("containerd", socket))
+			return nil
+		}
+	}
+	return removeForeign(dataDir)
 }
 
 // removeForeign removes the foreign folders that were made for us.

@@ -17,8 +17,6 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-func cgroupRoot(id string) string { return "/regiond-" + id }
-
 // detect finds out what the components' configuration depends on.
 func detect(id string) (config.Host, error) {
 	var stat unix.Statfs_t
@@ -30,7 +28,7 @@ func detect(id string) (config.Host, error) {
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
 		h.Systemd = true
 	} else {
-		h.CgroupRoot = cgroupRoot(id)
+		h.CgroupRoot = config.CgroupRoot(id)
 	}
 	effective, err := effectiveCapabilities()
 	if err != nil {
@@ -68,6 +66,9 @@ func prepareHost(n config.Node) error {
 	}
 	if err := os.WriteFile(family, []byte("1\n"), 0o644); err != nil {
 		return fmt.Errorf("switching on forwarding: %w", err)
+	}
+	if err := adoptLandedNetwork(n); err != nil {
+		return err
 	}
 	if err := nft(n.Masquerade()); err != nil {
 		return fmt.Errorf("letting pods reach the outside: %w", err)
@@ -115,7 +116,9 @@ var legacyControllers = []string{"blkio", "cpu", "cpuacct", "cpuset", "devices",
 func makeLegacyCgroups(name string) error {
 	for _, controller := range legacyControllers {
 		mount := filepath.Join(cgroupMount, controller)
-		if _, err := os.Stat(mount); errors.Is(err, fs.ErrNotExist) {
+		if there, err := isHierarchy(mount); err != nil {
+			return err
+		} else if !there {
 			continue
 		}
 		dir := filepath.Join(mount, name)
@@ -137,6 +140,20 @@ func makeLegacyCgroups(name string) error {
 		}
 	}
 	return nil
+}
+
+// isHierarchy tells whether a hierarchy of cgroup v1 is mounted on a folder, which a host may have without: what is made in it then is
+// an ordinary folder that no tear-down can remove as a cgroup.
+func isHierarchy(folder string) (bool, error) {
+	var stat unix.Statfs_t
+	err := unix.Statfs(folder, &stat)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", folder, err)
+	}
+	return stat.Type == unix.CGROUP_SUPER_MAGIC, nil
 }
 
 // resolvConf renders the resolv.conf for pods that use the host's DNS, CoreDNS first of all.

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endPods kills the shims that belong to a containerd socket, their containers, and removes the shims' own sockets.
+// endPods kills the shims that belong to a containerd socket, their containers, and removes the shims' own sockets. Only those in our own
+// mount namespace belong to it: a lab's seed host has a socket of the same path.
 func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 	var all error
 	for ctx.Err() == nil {
@@ -23,7 +24,7 @@ func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 		if err != nil {
 			return errors.Join(all, err)
 		}
-		doomed := podProcesses(processes, socket)
+		doomed := podProcesses(processes, func(p process) bool { return sameSocket(shimSocket(p.args), socket) && sharesMounts(p.pid) })
 		if len(doomed) == 0 {
 			return errors.Join(all, removeShimSockets(socket))
 		}
@@ -44,13 +45,13 @@ type process struct {
 	args        []string
 }
 
-// podProcesses are the shims of a containerd socket, first, and all their descendants. A shim takes in the orphans of its containers
-// (it is their subreaper), so nothing of a pod is elsewhere.
-func podProcesses(all []process, socket string) []process {
+// podProcesses are the shims that are ours, first, and all their descendants. A shim takes in the orphans of its containers (it is their
+// subreaper), so nothing of a pod is elsewhere.
+func podProcesses(all []process, isOurs func(process) bool) []process {
 	var out []process
 	ours := map[int]bool{}
 	for _, p := range all {
-		if isShim(p.args, socket) {
+		if shimSocket(p.args) != "" && isOurs(p) {
 			ours[p.pid] = true
 			out = append(out, p)
 		}
@@ -68,17 +69,37 @@ func podProcesses(all []process, socket string) []process {
 	return out
 }
 
-// isShim tells whether arguments are those of a shim that reports to a containerd socket.
-func isShim(args []string, socket string) bool {
+// shimSocket is the socket of the containerd that a shim reports to, empty for what is not a shim.
+func shimSocket(args []string) string {
 	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim-") {
-		return false
+		return ""
 	}
 	for i, a := range args[:len(args)-1] {
-		if a == "-address" && args[i+1] == socket {
-			return true
+		if a == "-address" {
+			return args[i+1]
 		}
 	}
-	return false
+	return ""
+}
+
+// sameSocket compares paths of sockets, which need not exist, behind symbolic links: a data directory may be one.
+func sameSocket(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, xerr := filepath.EvalSymlinks(filepath.Dir(a))
+	y, yerr := filepath.EvalSymlinks(filepath.Dir(b))
+	return xerr == nil && yerr == nil && x == y && filepath.Base(a) == filepath.Base(b)
+}
+
+// sharesMounts tells whether a process is in our mount namespace, where paths mean the same.
+func sharesMounts(pid int) bool {
+	ours, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return false
+	}
+	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	return err == nil && theirs == ours
 }
 
 func readProcesses() ([]process, error) {

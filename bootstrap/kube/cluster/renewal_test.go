@@ -16,6 +16,7 @@ import (
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
 )
@@ -192,13 +193,13 @@ func TestRenewalAfterFailures(t *testing.T) {
 		t.Errorf("restarted %v", got)
 	}
 	// The operator's kubeconfig holds a copy.
-	content, err := os.ReadFile(AdminKubeconfig(c.config.DataDir))
+	content, err := os.ReadFile(datadir.AdminKubeconfig.In(c.config.DataDir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	certificate, err := os.ReadFile(c.node.Certificates.Admin.CertFile)
 	if err != nil || !strings.Contains(string(content), base64.StdEncoding.EncodeToString(certificate)) {
-		t.Errorf("%s does not hold the renewed certificate (%v)", AdminKubeconfig(c.config.DataDir), err)
+		t.Errorf("%s does not hold the renewed certificate (%v)", datadir.AdminKubeconfig.In(c.config.DataDir), err)
 	}
 	// One certificate that can't be renewed, and a kubeconfig that can't be written: the others are used all the same.
 	clock.Step(250 * 24 * time.Hour)

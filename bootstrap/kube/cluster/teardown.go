@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/containernetworking/cni/libcni"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/bootstrap/supervisor"
@@ -26,7 +28,7 @@ import (
 // folders outside the data directory. The control plane must have been stopped. The data directory itself is left to the caller.
 // Everything is tried; the error lists what could not be done. It may be repeated.
 func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
-	id, err := loadClusterID(dataDir)
+	id, landed, err := identify(dataDir)
 	if err != nil {
 		return err
 	}
@@ -36,17 +38,16 @@ func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 		do   func() error
 	}{
 		{"ending components", func() error {
-			return supervisor.EndLeftovers(ctx, filepath.Join(dataDir, "run"), 15*time.Second, log)
+			return supervisor.EndLeftovers(ctx, datadir.Run.In(dataDir), 15*time.Second, log)
 		}},
 		{"ending pods", func() error { return endPods(ctx, config.ContainerdSocket(dataDir), log) }},
 		{"releasing pods' networks", func() error { return releaseNetworks(ctx, dataDir) }},
 		{"unmounting", func() error {
-			return unmountBelow(filepath.Join(dataDir, "kubelet"), filepath.Join(dataDir, "containerd"))
+			return unmountBelow(datadir.Kubelet.In(dataDir), datadir.Containerd.In(dataDir))
 		}},
-		{"removing the pods' bridge", removeBridge},
-		{"removing nftables tables", removeTables},
+		{"removing the pods' bridge and nftables tables", func() error { return removeNetwork(id, landed) }},
 		{"removing cgroups", func() error { return removeCgroups(ctx, id) }},
-		{"removing folders outside " + dataDir, func() error { return removeForeign(dataDir) }},
+		{"removing folders outside " + dataDir, func() error { return releaseForeign(dataDir, log) }},
 	} {
 		if err := step.do(); err != nil {
 			all = errors.Join(all, fmt.Errorf("%s: %w", step.what, err))
@@ -55,27 +56,31 @@ func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 	return all
 }
 
-// loadClusterID is the cluster's ID, or nothing when the data directory holds none (a start that failed early). It does not create a
-// PKI as pki.Load would.
-func loadClusterID(dataDir string) (string, error) {
-	dir := filepath.Join(dataDir, "pki")
+// identify finds out whose control plane it is: the ID that names on the host carry, empty when no start came that far, and whether an
+// earlier version has started it last, which left no mark. It does not create a PKI as pki.Load would.
+func identify(dataDir string) (id string, landed bool, err error) {
+	owner, err := datadir.ReadOwner(dataDir)
+	if err == nil {
+		return owner.ID(), false, nil
+	}
+	dir := datadir.PKI.In(dataDir)
 	if _, err := os.Stat(filepath.Join(dir, "ca.crt")); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return "", true, nil
 	}
 	p, err := pki.Load(dir)
 	if err != nil {
-		return "", fmt.Errorf("finding out the cluster's ID: %w", err)
+		return "", true, fmt.Errorf("finding out the region's ID: %w", err)
 	}
-	return clusterID(p), nil
+	return datadir.Owner{UID: p.UID()}.ID(), true, nil
 }
 
 // releaseNetworks has the CNI plugins undo what they did for pods: addresses, and rules for host ports in a table shared with others.
 func releaseNetworks(ctx context.Context, dataDir string) error {
-	conf, err := libcni.NetworkConfFromFile(filepath.Join(dataDir, "cni", "10-"+config.Network+".conflist"))
+	conf, err := libcni.NetworkConfFromFile(datadir.CNI.In(dataDir, "10-"+config.Network+".conflist"))
 	if err != nil {
 		return nil //nolint:nilerr // never configured
 	}
-	payloads, err := filepath.Glob(filepath.Join(dataDir, "bin", "*"))
+	payloads, err := filepath.Glob(datadir.Bin.In(dataDir, "*"))
 	if err != nil {
 		return err
 	}
@@ -86,7 +91,8 @@ func releaseNetworks(ctx context.Context, dataDir string) error {
 	}
 	var all error
 	for _, a := range attachments {
-		if a.Network != config.Network {
+		// The cache is the host's: other regions' pods are in it, too.
+		if a.Network != config.Network || !bytes.Contains(a.Config, []byte(strconv.Quote(datadir.CNI.In(dataDir, "ipam")))) {
 			continue
 		}
 		// No namespace: it is gone with the pod. Plugins must cope (CNI spec, DEL).
@@ -144,29 +150,6 @@ func mountsBelow(mountinfo string, folders []string) []string {
 	return out
 }
 
-func removeBridge() error {
-	link, err := netlink.LinkByName(config.Bridge)
-	if errors.As(err, new(netlink.LinkNotFoundError)) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return netlink.LinkDel(link)
-}
-
-// removeTables removes our own table and kube-proxy's, of which a host has one.
-func removeTables() error {
-	var all error
-	for _, family := range []string{"ip", "ip6"} {
-		for _, table := range []string{config.MasqueradeTable, "kube-proxy"} {
-			// add before delete: deleting what is not there is an error.
-			all = errors.Join(all, nft(fmt.Sprintf("add table %[1]s %[2]s\ndelete table %[1]s %[2]s\n", family, table)))
-		}
-	}
-	return all
-}
-
 // removeCgroups removes the pods' cgroups. With systemd they are slices, which are stopped unless another kubelet's pods run in them.
 func removeCgroups(ctx context.Context, id string) error {
 	const slice = "kubepods.slice"
@@ -178,11 +161,11 @@ func removeCgroups(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	roots, err := filepath.Glob(filepath.Join(cgroupMount, "*", cgroupRoot(id)))
+	roots, err := filepath.Glob(filepath.Join(cgroupMount, "*", config.CgroupRoot(id)))
 	if err != nil {
 		return err
 	}
-	roots = append(roots, filepath.Join(cgroupMount, cgroupRoot(id)))
+	roots = append(roots, filepath.Join(cgroupMount, config.CgroupRoot(id)))
 	var all error
 	for _, root := range roots {
 		// The kernel needs a moment after the last process has ended.

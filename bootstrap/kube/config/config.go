@@ -5,13 +5,15 @@ package config
 import (
 	"fmt"
 	"net/netip"
-	"path/filepath"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
 )
 
 // Node is a control host: everything the components' configuration depends on.
 type Node struct {
+	// ID of the region, see datadir.Owner.
+	ID string
 	// Name is the node's name, the host name.
 	Name string
 	// Address is where the API server and the kubelet listen: the host's management address.
@@ -72,14 +74,20 @@ const (
 // Domain is the DNS domain of the cluster's Services.
 const Domain = "cluster.local"
 
-const (
-	// Network is the name of the pods' network in CNI.
-	Network = "regiond"
-	// Bridge is the network device that pods on the host are plugged into.
-	Bridge = "regiond-pods"
-	// MasqueradeTable is the nftables table that lets pods reach the outside with the host's address.
-	MasqueradeTable = "regiond"
-)
+// Network is the name of the pods' network in CNI. It is the same in all regions: host-local keeps its leases below this name.
+const Network = "regiond"
+
+// What the control plane makes on the host carries the region's ID (datadir.Owner), so that regions on one host never take each other's
+// things for their own.
+
+// Bridge is the network device that pods on the host are plugged into. An interface's name has at most 15 bytes (IFNAMSIZ).
+func Bridge(id string) string { return "regiond" + id }
+
+// MasqueradeTable is the nftables table that lets pods reach the outside with the host's address.
+func MasqueradeTable(id string) string { return "regiond-" + id }
+
+// CgroupRoot is the cgroup of all pods on a host without systemd.
+func CgroupRoot(id string) string { return "/regiond-" + id }
 
 // URL is where the API server is reached.
 func (n Node) URL() string {
@@ -94,18 +102,16 @@ func (n Node) ContainerdSocket() string { return ContainerdSocket(n.DataDir) }
 
 // ContainerdSocket is the path of containerd's socket below a data directory. Shims carry it in their arguments.
 func ContainerdSocket(dataDir string) string {
-	return filepath.Join(dataDir, "containerd", "containerd.sock")
+	return datadir.Containerd.In(dataDir, "containerd.sock")
 }
 
 // Kubeconfig is the path of a component's kubeconfig.
-func (n Node) Kubeconfig(component string) string { return n.path("config", component+".kubeconfig") }
+func (n Node) Kubeconfig(component string) string {
+	return datadir.Config.In(n.DataDir, component+".kubeconfig")
+}
 
 // volumePlugins is the folder that the kubelet and the controller manager look for volume plugins in. There are none.
-func (n Node) volumePlugins() string { return n.path("kubelet", "volumeplugins") }
-
-func (n Node) path(elements ...string) string {
-	return filepath.Join(append([]string{n.DataDir}, elements...)...)
-}
+func (n Node) volumePlugins() string { return datadir.Kubelet.In(n.DataDir, "volumeplugins") }
 
 // File is a configuration file to be written before the components start.
 type File struct {
@@ -125,7 +131,7 @@ func (n Node) Files() ([]File, error) {
 		{n.proxyFile(), n.proxy},
 		{n.containerdFile(), n.containerd},
 		{n.registryFile(), n.registry},
-		{n.path("cni", "10-"+Network+".conflist"), n.network},
+		{datadir.CNI.In(n.DataDir, "10-"+Network+".conflist"), n.network},
 	} {
 		content, err := f.render()
 		if err != nil {

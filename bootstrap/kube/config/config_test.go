@@ -33,6 +33,7 @@ func node(t *testing.T, host config.Host) (config.Node, string) {
 		return pki.Pair{CertFile: filepath.Join(dir, "pki", name+".crt"), KeyFile: filepath.Join(dir, "pki", name+".key")}
 	}
 	return config.Node{
+		ID:           "0a1b2c3d",
 		Name:         "seed",
 		Address:      netip.MustParseAddr("10.30.0.5"),
 		PodCIDR:      netip.MustParsePrefix("10.42.0.0/16"),

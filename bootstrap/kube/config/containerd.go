@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"text/template"
 
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/images/oci"
 )
 
-func (n Node) containerdFile() string { return n.path("config", "containerd.toml") }
+func (n Node) containerdFile() string { return datadir.Config.In(n.DataDir, "containerd.toml") }
 
 // Containerd returns containerd's arguments.
 func (n Node) Containerd() []string {
@@ -72,9 +73,9 @@ func (n Node) containerd() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err := containerdTemplate.Execute(&b, map[string]any{
-		"Root":        n.path("containerd", "root"),
-		"State":       n.path("containerd", "state"),
-		"Opt":         n.path("containerd", "opt"),
+		"Root":        datadir.Containerd.In(n.DataDir, "root"),
+		"State":       datadir.Containerd.In(n.DataDir, "state"),
+		"Opt":         datadir.Containerd.In(n.DataDir, "opt"),
 		"Socket":      n.ContainerdSocket(),
 		"TTRPC":       n.ContainerdSocket() + ".ttrpc",
 		"OOMScore":    oomScore,
@@ -84,15 +85,15 @@ func (n Node) containerd() ([]byte, error) {
 		"Systemd":     n.Host.Systemd,
 		"Shim":        n.PayloadDir + "/containerd-shim-runc-v2",
 		"Runc":        n.PayloadDir + "/runc",
-		"RuncRoot":    n.path("containerd", "runc"),
+		"RuncRoot":    datadir.Containerd.In(n.DataDir, "runc"),
 		"Payload":     n.PayloadDir,
-		"Network":     n.path("cni"),
+		"Network":     datadir.CNI.In(n.DataDir),
 	})
 	return b.Bytes(), err
 }
 
 // Registries is the folder that tells containerd where registries are.
-func (n Node) Registries() string { return n.path("config", "registries") }
+func (n Node) Registries() string { return datadir.Config.In(n.DataDir, "registries") }
 
 // RegistryDir is the part of it that is about regiond's own registry.
 func (n Node) RegistryDir() string { return filepath.Join(n.Registries(), oci.Registry) }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	"sigs.k8s.io/yaml"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // Etcd returns etcd's arguments. It listens on the loopback address while it is the only member, but its peers' address is the real
@@ -14,7 +16,7 @@ func (n Node) Etcd() []string {
 	c := n.Certificates
 	return []string{"etcd",
 		"--name=" + n.Name,
-		"--data-dir=" + n.path("etcd"),
+		"--data-dir=" + datadir.Etcd.In(n.DataDir),
 		"--listen-client-urls=" + n.EtcdURL(),
 		"--advertise-client-urls=" + n.EtcdURL(),
 		fmt.Sprintf("--listen-peer-urls=https://127.0.0.1:%d", EtcdPeerPort),
@@ -77,7 +79,7 @@ func (n Node) APIServer() []string {
 	}
 }
 
-func (n Node) authenticationFile() string { return n.path("config", "authentication.yaml") }
+func (n Node) authenticationFile() string { return datadir.Config.In(n.DataDir, "authentication.yaml") }
 
 // authentication lets requests without credentials see the API server's health and nothing else. Client certificates and
 // service-account tokens are configured by flags.
@@ -96,7 +98,7 @@ func (n Node) authentication() ([]byte, error) {
 }
 
 // EncryptionFile is the path of the file with the key that encrypts Secrets in etcd.
-func (n Node) EncryptionFile() string { return n.path("pki", "encryption.yaml") }
+func (n Node) EncryptionFile() string { return datadir.PKI.In(n.DataDir, "encryption.yaml") }
 
 // Encryption renders the file with the key that encrypts Secrets in etcd: 32 random bytes in base64. XSalsa20-Poly1305 (secretbox)
 // is what Kubernetes recommends of the local providers. identity, last, reads what was written before encryption; nothing is.

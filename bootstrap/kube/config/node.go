@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"sigs.k8s.io/yaml"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // oomScoreAdj makes the kernel spare the kubelet and kube-proxy, where the host lets us say so.
@@ -24,10 +26,13 @@ func (h Host) cgroupDriver() string {
 	return "cgroupfs"
 }
 
-func (n Node) kubeletFile() string { return n.path("config", "kubelet.yaml") }
+func (n Node) kubeletFile() string { return datadir.Config.In(n.DataDir, "kubelet.yaml") }
+
+// PodLogs is the folder of the logs of pods' containers.
+func (n Node) PodLogs() string { return datadir.Log.In(n.DataDir, "pods") }
 
 // ResolvConf is the path of the resolv.conf that pods with the host's DNS get.
-func (n Node) ResolvConf() string { return n.path("config", "resolv.conf") }
+func (n Node) ResolvConf() string { return datadir.Config.In(n.DataDir, "resolv.conf") }
 
 // Kubelet returns the kubelet's arguments.
 func (n Node) Kubelet() []string {
@@ -36,8 +41,8 @@ func (n Node) Kubelet() []string {
 		"--kubeconfig=" + n.Kubeconfig("kubelet"),
 		"--hostname-override=" + n.Name,
 		"--node-ip=" + n.Address.String(),
-		"--root-dir=" + n.path("kubelet"),
-		"--cert-dir=" + n.path("kubelet", "pki"),
+		"--root-dir=" + datadir.Kubelet.In(n.DataDir),
+		"--cert-dir=" + datadir.Kubelet.In(n.DataDir, "pki"),
 	}
 }
 
@@ -66,7 +71,7 @@ func (n Node) kubelet() ([]byte, error) {
 		"cgroupRoot":             n.Host.CgroupRoot,
 		"oomScoreAdj":            n.Host.oomScoreAdj(),
 		"failSwapOn":             false,
-		"podLogsDir":             n.path("log", "pods"),
+		"podLogsDir":             n.PodLogs(),
 		"volumePluginDir":        n.volumePlugins(),
 		"rotateCertificates":     false, // regiond renews the files; the kubelet notices
 		"makeIPTablesUtilChains": false, // kube-proxy uses nftables
@@ -95,7 +100,7 @@ func (n Node) kubelet() ([]byte, error) {
 	return yaml.Marshal(k)
 }
 
-func (n Node) proxyFile() string { return n.path("config", "kube-proxy.yaml") }
+func (n Node) proxyFile() string { return datadir.Config.In(n.DataDir, "kube-proxy.yaml") }
 
 // Proxy returns kube-proxy's arguments.
 func (n Node) Proxy() []string { return []string{"kube-proxy", "--config=" + n.proxyFile()} }
@@ -129,12 +134,12 @@ func (n Node) network() ([]byte, error) {
 		"plugins": []any{
 			map[string]any{
 				"type":        "bridge",
-				"bridge":      Bridge,
+				"bridge":      Bridge(n.ID),
 				"isGateway":   true,
 				"hairpinMode": true, // a pod may reach itself through its Service
 				"ipam": map[string]any{
 					"type":    "host-local",
-					"dataDir": n.path("cni", "ipam"),
+					"dataDir": datadir.CNI.In(n.DataDir, "ipam"),
 					"ranges":  []any{[]any{map[string]any{"subnet": n.NodePodCIDR.String()}}},
 					"routes":  []any{map[string]any{"dst": everywhere}},
 				},
@@ -145,7 +150,7 @@ func (n Node) network() ([]byte, error) {
 }
 
 // Masquerade renders the nftables commands that let pods reach the outside with the host's address, and each other with their own.
-// One table of ours instead of the bridge plugin's rules in a table that all CNI users of a host share: a reset deletes it by name.
+// A table of its own instead of the bridge plugin's rules in a table that all CNI users of a host share: a reset deletes it by its name.
 func (n Node) Masquerade() string {
 	family := "ip"
 	if n.PodCIDR.Addr().Is6() {
@@ -160,5 +165,5 @@ table %[1]s %[2]s {
 		%[1]s saddr %[3]s %[1]s daddr != %[3]s masquerade
 	}
 }
-`, family, MasqueradeTable, n.PodCIDR)
+`, family, MasqueradeTable(n.ID), n.PodCIDR)
 }

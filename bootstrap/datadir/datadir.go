@@ -1,0 +1,128 @@
+// Package datadir is the table of what a control host keeps in its data directory: who makes each entry, with which mode, what is in
+// it, and whether a backup needs it. Every path in the directory begins with a Name of this table, so that reset, which removes the
+// entries, knows all of them.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"regiond.dev/regiond/machine/atomicfile"
+)
+
+// Name is the name of an entry, directly in the data directory.
+type Name string
+
+// Names of all entries.
+const (
+	AdminKubeconfig Name = "admin.kubeconfig"
+	Bin             Name = "bin"
+	CNI             Name = "cni"
+	Config          Name = "config"
+	Containerd      Name = "containerd"
+	Etcd            Name = "etcd"
+	InstallRecord   Name = "install.json"
+	Journal         Name = "journal.db"
+	Kubelet         Name = "kubelet"
+	Log             Name = "log"
+	Marker          Name = "region.json"
+	OpenStack       Name = "openstack"
+	PKI             Name = "pki"
+	Run             Name = "run"
+)
+
+// In is the path of the entry, or of something below it.
+func (n Name) In(dataDir string, elements ...string) string {
+	return filepath.Join(append([]string{dataDir, string(n)}, elements...)...)
+}
+
+// Entry is one row of the table. Entries belong to root; below OpenStack's folder the services' users own what is theirs.
+type Entry struct {
+	Name Name
+	// Owner is the package that makes it.
+	Owner string
+	// Mode of it, with fs.ModeDir for a folder.
+	Mode fs.FileMode
+	// Holds says what is lost with it.
+	Holds string
+	// Backup tells whether a backup needs it: nothing else on this host or elsewhere can bring it back.
+	Backup bool
+}
+
+// entries in the order in which a reset removes them. The last ones are what a reset that was interrupted needs to continue.
+var entries = []Entry{
+	{AdminKubeconfig, "bootstrap/kube/cluster", 0o600, "the administrator's access to Kubernetes", false},
+	{Bin, "bootstrap/payload", fs.ModeDir | 0o755, "programs that pods run with", false},
+	{CNI, "bootstrap/kube/cluster", fs.ModeDir | 0o755, "the pods' network and addresses", false},
+	{Containerd, "bootstrap/kube/cluster", fs.ModeDir | 0o711, "images and containers", false},
+	{OpenStack, "components", fs.ModeDir | 0o711, "OpenStack's databases, messages and images", true},
+	{Etcd, "bootstrap/kube/cluster", fs.ModeDir | 0o700, "all objects of Kubernetes, passwords among them", true},
+	{Kubelet, "bootstrap/kube/cluster", fs.ModeDir | 0o755, "volumes of pods", false},
+	{Log, "bootstrap", fs.ModeDir | 0o750, "logs of the control plane and of pods", false},
+	{Journal, "bootstrap/journal", 0o600, "DHCP leases and the record of this host", true},
+	{Config, "bootstrap/kube/cluster", fs.ModeDir | 0o700, "the components' configuration, written at each start", false},
+	{PKI, "bootstrap/pki", fs.ModeDir | 0o700, "certificate authorities, and the key of Secrets in etcd", true},
+	{Run, "bootstrap", fs.ModeDir | 0o755, "lock, socket and pid files", false},
+	{InstallRecord, "bootstrap/install", 0o600, "the record of installed files", true},
+	{Marker, "bootstrap/datadir", 0o644, "the mark that the directory is regiond's", true},
+}
+
+// Entries are all rows in the order in which a reset removes them.
+func Entries() []Entry { return append([]Entry(nil), entries...) }
+
+// Find returns the row of an entry of a data directory by its file name. Files that were being written when regiond was killed belong
+// to the row of the file that they were to be.
+func Find(fileName string) (Entry, bool) {
+	for _, e := range entries {
+		if fileName == string(e.Name) {
+			return e, true
+		}
+		if temporary, err := filepath.Match(atomicfile.Temporary(string(e.Name)), fileName); err == nil && temporary {
+			return e, true
+		}
+	}
+	// What versions until December 2026 left of the administrator's kubeconfig.
+	if old, err := filepath.Match(".new-*", fileName); err == nil && old {
+		return Find(string(AdminKubeconfig))
+	}
+	return Entry{}, false
+}
+
+// Make makes a folder of the table, or repairs its mode: a root shell's umask may have narrowed it.
+func (n Name) Make(dataDir string) error {
+	e, ok := Find(string(n))
+	if !ok || !e.Mode.IsDir() {
+		return fmt.Errorf("data directory: %q is not a folder of the table", n)
+	}
+	path := n.In(dataDir)
+	if err := os.MkdirAll(path, e.Mode.Perm()); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if err := os.Chmod(path, e.Mode.Perm()); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
+// Resolve follows the symbolic links in the path of a data directory, which need not exist yet. The kernel names mounts by their real
+// path, so everything that is started or removed goes by it.
+func Resolve(dataDir string) (string, error) {
+	path, err := filepath.Abs(dataDir)
+	if err != nil {
+		return "", fmt.Errorf("data directory %s: %w", dataDir, err)
+	}
+	missing := ""
+	for {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			return filepath.Join(real, missing), nil
+		}
+		if _, lerr := os.Lstat(path); lerr == nil || !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("data directory %s: %w; repair the link %s", dataDir, err, path)
+		}
+		path, missing = filepath.Dir(path), filepath.Join(filepath.Base(path), missing)
+	}
+}

@@ -1,0 +1,110 @@
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/uuid"
+
+	"regiond.dev/regiond/machine/atomicfile"
+)
+
+// Owner is what marks a data directory as a region's.
+type Owner struct {
+	// Region is metadata.name of the Region.
+	Region string `json:"region"`
+	// UID of the region. Names of what the control plane makes on the host carry its beginning, see ID.
+	UID uuid.UUID `json:"uid"`
+}
+
+// ID is the first eight hex digits of the UID. They tell the bridges, tables and cgroups of regions on one host apart.
+func (o Owner) ID() string { return o.UID.String()[:8] }
+
+// ReadOwner reads the mark of a data directory. Without one the error is fs.ErrNotExist: nothing was started there yet, or only a
+// version that made none.
+func ReadOwner(dataDir string) (Owner, error) {
+	path := Marker.In(dataDir)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Owner{}, err
+	}
+	var o Owner
+	err = json.Unmarshal(b, &o)
+	if err == nil && (o.UID == uuid.Nil || o.Region == "") {
+		err = errors.New("region and uid are needed")
+	}
+	if err != nil {
+		return Owner{}, fmt.Errorf("%s: %w; move the file away, the next start writes it again", path, err)
+	}
+	return o, nil
+}
+
+// Mark marks a data directory, unless it is marked, and returns whose it is.
+func Mark(dataDir string, o Owner) (Owner, error) {
+	was, err := ReadOwner(dataDir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return was, err
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return Owner{}, err
+	}
+	if err := atomicfile.Write(Marker.In(dataDir), append(b, '\n'), 0o644); err != nil {
+		return Owner{}, fmt.Errorf("mark the data directory: %w", err)
+	}
+	return o, nil
+}
+
+// LockFile is the name of the lock in the folder Run. It is made before anything else.
+const LockFile = "regiond.lock"
+
+// IsOurs tells whether a directory is a data directory of regiond. Names like bin, log and run are in many directories, so it takes
+// evidence that nothing else makes: the mark; the record of an installation that was never started; or, of a start that did not come
+// as far as the mark and of versions that made none, the lock together with the journal or the region's authority. The lock alone
+// is what an interrupted reset of those versions leaves.
+func IsOurs(dataDir string) (bool, error) {
+	if _, err := ReadOwner(dataDir); err == nil {
+		return true, nil
+	}
+	if installed, err := isInstallRecord(InstallRecord.In(dataDir)); installed || err != nil {
+		return installed, err
+	}
+	if !isFile(Run.In(dataDir, LockFile)) {
+		return false, nil
+	}
+	if isFile(Journal.In(dataDir)) || isFile(PKI.In(dataDir, "ca.crt")) {
+		return true, nil
+	}
+	found, err := os.ReadDir(dataDir)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range found {
+		if e, known := Find(f.Name()); known && e.Name != Run {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func isInstallRecord(path string) (bool, error) {
+	if !isFile(path) {
+		return false, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	var record struct {
+		Files map[string]string `json:"files"`
+	}
+	return json.Unmarshal(b, &record) == nil && len(record.Files) > 0, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"regiond.dev/regiond/bootstrap/datadir"
+	"regiond.dev/regiond/bootstrap/kube/config"
+)
+
+// proxyTable is kube-proxy's table. Its name is fixed: a host has one, of the control plane that was started last.
+const proxyTable = "kube-proxy"
+
+// Versions until December 2026 gave all regions on a host the same names. Such a bridge is renamed when its region starts; a reset
+// without a start before removes it unless it still has ports, which then are another region's pods.
+const (
+	landedBridge = "regiond-pods"
+	landedTable  = "regiond"
+)
+
+// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are. Those that run stay connected.
+func adoptLandedNetwork(n config.Node) error {
+	leases, err := os.ReadDir(datadir.CNI.In(n.DataDir, "ipam", config.Network))
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(leases) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for pods' addresses: %w", err)
+	}
+	link, err := findLink(landedBridge)
+	if link == nil || err != nil {
+		return err
+	}
+	if own, err := findLink(config.Bridge(n.ID)); own != nil || err != nil {
+		return err
+	}
+	rename := netlink.LinkSetName(link, config.Bridge(n.ID))
+	if errors.Is(rename, unix.EBUSY) { // Linux before 6.2 renames only what is down
+		rename = errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, config.Bridge(n.ID)), netlink.LinkSetUp(link))
+	}
+	if rename != nil {
+		return fmt.Errorf("renaming the pods' bridge %s to %s: %w", landedBridge, config.Bridge(n.ID), rename)
+	}
+	return deleteTables(landedTable)
+}
+
+// removeNetwork removes the region's bridge and tables. kube-proxy's table goes with them unless another region has a table here, since
+// that region's kube-proxy has written it then. landed says that the region may have been started by an earlier version only.
+func removeNetwork(id string, landed bool) error {
+	if landed {
+		if err := removeLandedNetwork(); err != nil {
+			return err
+		}
+	}
+	if id == "" {
+		return nil
+	}
+	link, err := findLink(config.Bridge(id))
+	if err == nil && link != nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil {
+		return fmt.Errorf("removing the pods' bridge: %w", err)
+	}
+	tables, err := tableNames()
+	if err != nil {
+		return err
+	}
+	return deleteTables(tablesToDelete(tables, config.MasqueradeTable(id))...)
+}
+
+func removeLandedNetwork() error {
+	link, err := findLink(landedBridge)
+	if link == nil || err != nil {
+		return err
+	}
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("listing links: %w", err)
+	}
+	for _, l := range links {
+		if l.Attrs().MasterIndex == link.Attrs().Index {
+			return nil
+		}
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return fmt.Errorf("removing the pods' bridge: %w", err)
+	}
+	tables, err := tableNames()
+	if err != nil {
+		return err
+	}
+	return deleteTables(tablesToDelete(tables, landedTable)...)
+}
+
+// tablesToDelete decides which of the host's tables a region that owns one of them takes along.
+func tablesToDelete(present []string, own string) []string {
+	var out []string
+	others := false
+	for _, name := range present {
+		others = others || name != own && (name == landedTable || strings.HasPrefix(name, landedTable+"-"))
+		if name == own {
+			out = []string{own}
+		}
+	}
+	if len(out) > 0 && !others {
+		out = append(out, proxyTable)
+	}
+	return out
+}
+
+// findLink returns nil for one that the host lacks.
+func findLink(name string) (netlink.Link, error) {
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for link %s: %w", name, err)
+	}
+	return link, nil
+}
+
+// tableNames lists the nftables tables of the families that pods' traffic passes.
+func tableNames() ([]string, error) {
+	connection, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("nftables: %w", err)
+	}
+	tables, err := connection.ListTables()
+	if err != nil {
+		return nil, fmt.Errorf("listing nftables tables: %w", err)
+	}
+	var names []string
+	for _, t := range tables {
+		if t.Family == nftables.TableFamilyIPv4 || t.Family == nftables.TableFamilyIPv6 {
+			names = append(names, t.Name)
+		}
+	}
+	return names, nil
+}
+
+func deleteTables(names ...string) error {
+	var all error
+	for _, family := range []string{"ip", "ip6"} {
+		for _, table := range names {
+			// add before delete: deleting what is not there is an error.
+			all = errors.Join(all, nft(fmt.Sprintf("add table %[1]s %[2]s\ndelete table %[1]s %[2]s\n", family, table)))
+		}
+	}
+	return all
+}
