@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/datadir"
-	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"

@@ -47,6 +47,7 @@ Component images are the containers of OpenStack's control plane, one set for ea
 serves the current sets to its hosts.`,
 		Args: cobra.NoArgs,
 	}
+	c.PersistentPreRun = func(*cobra.Command, []string) { ordinaryUmask() }
 	c.PersistentFlags().StringVar(&dir, "image-dir", defaultImageDir, "folder of images")
 	c.AddCommand(newImageBuild(&dir), newImageList(&dir), newImageRemove(&dir))
 	return c

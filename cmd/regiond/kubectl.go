@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap/datadir"
-	"regiond.dev/regiond/bootstrap/kube/cluster"
 )
 
 func newKubectlCommand() *cobra.Command {

@@ -39,7 +39,10 @@ other.`,
   regiond lab down`,
 	}
 	// What a client of the lab's API has to say is in the errors that it returns.
-	c.PersistentPreRun = func(*cobra.Command, []string) { ctrllog.SetLogger(logr.Discard()) }
+	c.PersistentPreRun = func(*cobra.Command, []string) {
+		ordinaryUmask()
+		ctrllog.SetLogger(logr.Discard())
+	}
 	c.PersistentFlags().StringVar(&f.name, "lab", "default", "name of the lab")
 	c.PersistentFlags().StringVar(&f.root, "root", lab.DefaultRoot, "folder that holds the state of labs")
 	// Fails for a flag that does not exist or was registered before; neither can be.

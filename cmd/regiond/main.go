@@ -56,8 +56,10 @@ servers of the region through their BMCs.`,
   regiond status --watch`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // main prints them, once
-		SilenceUsage:  true, // a failure is no reason to print all flags
+		SilenceUsage:  true, // all flags would hide the failure
 	}
+	cobra.EnableTraverseRunHooks = true // those of image and lab do not replace the root's
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return ignoreProxy(cmd) }
 	root.AddCommand(
 		newValidateCommand(), newConfigCommand(), newPreflightCommand(),
 		newRunCommand(), newInstallCommand(), newResetCommand(),

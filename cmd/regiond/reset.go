@@ -20,9 +20,9 @@ func newResetCommand() *cobra.Command {
 	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "reset",
-		Short: "Give the region on this host up and remove everything regiond made here",
-		Long: `Give the region on this host up and remove everything regiond made here, and nothing else: the
-service, the control plane with all its data, pods, mounts, network devices and files. What it would
+		Short: "Remove the region and everything regiond made on this host",
+		Long: `Remove the region and everything regiond made on this host, and nothing else: the service, the control
+plane with all its data, OpenStack's databases, pods, mounts, network devices and files. What it would
 do is printed first, and done after the region's name was typed.
 
 Servers are left as they are. It needs no API, and can be run again after it was interrupted.`,
@@ -54,7 +54,7 @@ func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
 	}
 	out := cmd.OutOrStdout()
 	if plan.Empty() {
-		fmt.Fprintf(out, "nothing of regiond in %s\n", dataDir)
+		fmt.Fprintf(out, "nothing of regiond in %s\n", plan.DataDir)
 		return nil
 	}
 	fmt.Fprintf(out, "Region %q in %s. To give it up:\n", plan.Region, plan.DataDir)

@@ -53,6 +53,7 @@ details to DATA-DIR/log/regiond.log and to one log for each component beside it.
 }
 
 func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error {
+	ordinaryUmask()
 	started := time.Now()
 	r, _, err := loadRegion(cmd, file)
 	if err != nil {

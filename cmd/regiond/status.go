@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"regiond.dev/regiond/bootstrap/datadir"
-	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/bootstrap/status"
 )
 
