@@ -132,10 +132,10 @@ func (r *run) applyAddons(ctx context.Context) error {
 
 // applyRegion applies the credentials, then the Region that refers to them. Credentials that can't be
 // read do not keep the region down: preflight refused them at the first start, and later the
-// control plane must come up so that they can be mended while servers go on.
+// control plane must come up so that they can be repaired while servers go on.
 func (r *run) applyRegion(ctx context.Context) error {
 	r.importer = credentials.NewImporter(r.client, r.region.Spec.Hardware.Credentials)
-	r.state.watchProblems(r.importer.Problems)
+	r.state.watchProblems(func() []string { return append(r.cluster.Problems(), r.importer.Problems()...) })
 	if err := r.importer.Sync(ctx); err != nil {
 		r.log.Error("credentials not imported", "error", err)
 	}

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
+	"sync"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -52,6 +55,7 @@ type Cluster struct {
 	node       config.Node
 	supervisor *supervisor.Supervisor
 	renewal    *renewal
+	tables     tables
 	client     kubernetes.Interface
 	rest       *rest.Config
 	done       chan struct{}
@@ -148,6 +152,8 @@ func (c *Cluster) prepare() error {
 		return fmt.Errorf("reading our own kubeconfig: %w", err)
 	}
 	c.rest.UserAgent = "regiond"
+	// The API server is on this host, whatever proxy its environment names.
+	c.rest.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	// One client for all controllers; the default of 5 requests a second is for people.
 	c.rest.QPS, c.rest.Burst = 100, 200
 	if c.client, err = kubernetes.NewForConfig(c.rest); err != nil {
@@ -160,13 +166,13 @@ func (c *Cluster) prepare() error {
 func (c *Cluster) run(ctx context.Context) {
 	defer close(c.done)
 	background, stop := context.WithCancel(ctx)
-	ended := make(chan struct{}, 2)
-	go func() { c.keepNode(background); ended <- struct{}{} }()
-	go func() { c.renewal.run(background); ended <- struct{}{} }()
+	var ended sync.WaitGroup
+	for _, task := range []func(context.Context){c.keepNode, c.keepTables, c.renewal.run} {
+		ended.Go(func() { task(background) })
+	}
 	c.err = c.supervisor.Run(ctx)
 	stop()
-	<-ended
-	<-ended
+	ended.Wait()
 }
 
 // Done is closed when the components have stopped; Err then says whether that was for want of a start.

@@ -68,11 +68,7 @@ func removeNetwork(id string, landed bool) error {
 	if err != nil {
 		return fmt.Errorf("removing the pods' bridge: %w", err)
 	}
-	tables, err := tableNames()
-	if err != nil {
-		return err
-	}
-	return deleteTables(tablesToDelete(tables, config.MasqueradeTable(id))...)
+	return releaseTables(config.MasqueradeTable(id))
 }
 
 func removeLandedNetwork() error {
@@ -92,11 +88,20 @@ func removeLandedNetwork() error {
 	if err := netlink.LinkDel(link); err != nil {
 		return fmt.Errorf("removing the pods' bridge: %w", err)
 	}
-	tables, err := tableNames()
+	return releaseTables(landedTable)
+}
+
+// releaseTables removes a region's own table and what goes with it.
+func releaseTables(own string) error {
+	four, err := tableNames(false)
 	if err != nil {
 		return err
 	}
-	return deleteTables(tablesToDelete(tables, landedTable)...)
+	six, err := tableNames(true)
+	if err != nil {
+		return err
+	}
+	return deleteTables(tablesToDelete(append(four, six...), own)...)
 }
 
 // tablesToDelete decides which of the host's tables a region that owns one of them takes along.
@@ -127,8 +132,8 @@ func findLink(name string) (netlink.Link, error) {
 	return link, nil
 }
 
-// tableNames lists the nftables tables of the families that pods' traffic passes.
-func tableNames() ([]string, error) {
+// tableNames lists the nftables tables of an address family.
+func tableNames(six bool) ([]string, error) {
 	connection, err := nftables.New()
 	if err != nil {
 		return nil, fmt.Errorf("nftables: %w", err)
@@ -137,9 +142,13 @@ func tableNames() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing nftables tables: %w", err)
 	}
+	family := nftables.TableFamilyIPv4
+	if six {
+		family = nftables.TableFamilyIPv6
+	}
 	var names []string
 	for _, t := range tables {
-		if t.Family == nftables.TableFamilyIPv4 || t.Family == nftables.TableFamilyIPv6 {
+		if t.Family == family {
 			names = append(names, t.Name)
 		}
 	}
