@@ -56,7 +56,7 @@ func fakeRoot(t *testing.T, uuid string) string {
 func TestRegionOnRealAPIServer(t *testing.T) {
 	c := newCluster(t)
 	ctx := t.Context()
-	m := &machine{t: t, uuid: "11111111-2222-3333-4444-555555555555", mac: "52:54:00:00:00:01", dir: t.TempDir(), power: region.PowerOff, booted: make(chan bool, 10)}
+	m := &machine{t: t, uuid: "5c1b7a2e-9d04-4f3b-8a61-0e7d3c92b5f4", mac: "52:54:00:00:00:01", dir: t.TempDir(), power: region.PowerOff, booted: make(chan bool, 10)}
 	reg := &region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: region.RegionSpec{
 		Networks: region.Networks{Provisioning: region.ProvisioningNetwork{Network: region.Network{CIDR: "10.99.0.0/24", Address: "10.99.0.1"}, DHCP: region.DHCP{Range: "10.99.0.100-10.99.0.199"}}},
 		Hardware: region.Hardware{

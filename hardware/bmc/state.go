@@ -36,7 +36,7 @@ type Info struct {
 	// BoardSerialNumber and ChassisSerialNumber from their FRU areas.
 	BoardSerialNumber   string
 	ChassisSerialNumber string
-	// SystemUUID in RFC 4122 text form, empty when the BMC does not tell. Compare it with SameUUID.
+	// SystemUUID in RFC 4122 text form, empty when the BMC does not tell. Package fingerprint compares it.
 	SystemUUID string
 	// FirmwareVersion of the BMC, e.g. "1.45".
 	FirmwareVersion string

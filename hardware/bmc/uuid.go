@@ -22,7 +22,7 @@ const (
 // GUIDToUUID turns the 16 bytes of Get System GUID into the text that the operating system shows (dmidecode,
 // /sys/class/dmi/id/product_uuid, QEMU's -uuid). The order is guessed by which reading has the variant
 // and a version of RFC 4122, in the order SMBIOS, RFC 4122, IPMI; SMBIOS when none has. A random UUID
-// read wrongly passes for valid half of the time, so identity must be compared by SameUUID.
+// read wrongly passes for valid half of the time, so identity is compared by package fingerprint.
 // All zeros and all ones mean 'not set' (SMBIOS 7.2.1) and give the empty string.
 func GUIDToUUID(guid [16]byte) (string, ByteOrder) {
 	if guid == ([16]byte{}) || !slices.ContainsFunc(guid[:], func(b byte) bool { return b != 0xff }) {
@@ -49,25 +49,6 @@ func UUIDToGUID(text string, order ByteOrder) ([16]byte, error) {
 		return u, fmt.Errorf("UUID %q: %w", text, err)
 	}
 	return reorder(u, order), nil
-}
-
-// SameUUID says whether two UUIDs are the same system, whatever byte order each was read in.
-func SameUUID(a, b string) bool {
-	x, errX := UUIDToGUID(a, OrderRFC4122)
-	y, errY := UUIDToGUID(b, OrderRFC4122)
-	if errX != nil || errY != nil {
-		return false
-	}
-	// Each may have been read in any of three orders that was in fact another: undo one, apply one.
-	orders := []ByteOrder{OrderRFC4122, OrderSMBIOS, OrderIPMI}
-	for _, read := range orders {
-		for _, real := range orders {
-			if reorder(reorder(x, read), real) == y {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // reorder converts between the text's order and the given one; each is its own inverse.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"regiond.dev/regiond/hardware/fingerprint"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -70,7 +71,7 @@ const (
 
 // judge decides what a found BMC is. answers says whether a BMC answers at an address at present.
 func judge(f found, servers []region.Server, answers func(netip.AddrPort) bool) (verdict, *region.Server, string) {
-	if same := server.Match(servers, f.identity.SystemUUID, f.identity.SerialNumber); len(same) > 0 {
+	if same := matching(servers, server.KeysOfBMC(&f.identity)); len(same) > 0 {
 		s := same[0]
 		old, ok := server.Endpoint(s.Spec.BMC)
 		switch {
@@ -92,13 +93,24 @@ func judge(f found, servers []region.Server, answers func(netip.AddrPort) bool) 
 	return create, nil, ""
 }
 
+// matching are the servers whose BMC describes the same machine.
+func matching(servers []region.Server, keys fingerprint.Keys) []*region.Server {
+	var found []*region.Server
+	for i := range servers {
+		if server.BMCKeys(&servers[i]).Compare(keys) == fingerprint.Same {
+			found = append(found, &servers[i])
+		}
+	}
+	return found
+}
+
 // Name of a discovered server: from the system UUID, else the serial number, so that it stays when the
 // BMC's address changes; else, when a BMC does not say who it is, from the address.
 func Name(b region.BMCStatus, address netip.AddrPort) string {
 	key := ""
-	if k := server.UUIDKey(b.SystemUUID); k != "" {
+	if k := fingerprint.UUID(b.SystemUUID); k != "" {
 		key = "uuid:" + k
-	} else if k := server.SerialKey(b.SerialNumber); k != "" {
+	} else if k := fingerprint.Serial(b.SerialNumber); k != "" {
 		key = "serial:" + k
 	} else {
 		name := "server-" + strings.NewReplacer(".", "-", ":", "-").Replace(address.Addr().String())

@@ -24,20 +24,20 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-const uuid1 = "00112233-4455-6677-8899-aabbccddeeff"
+const uuid1 = "6f1c2a3b-4d5e-4f60-8192-a3b4c5d6e7f8"
 
 func TestName(t *testing.T) {
 	at := netip.MustParseAddrPort("10.98.0.11:623")
-	byUUID := Name(region.BMCStatus{SystemUUID: uuid1, SerialNumber: "X"}, at)
+	byUUID := Name(region.BMCStatus{SystemUUID: uuid1, SerialNumber: "S1"}, at)
 	for what, other := range map[string]string{
 		"another address":      Name(region.BMCStatus{SystemUUID: uuid1}, netip.MustParseAddrPort("10.98.0.99:623")),
-		"the other byte order": Name(region.BMCStatus{SystemUUID: "33221100-5544-7766-8899-AABBCCDDEEFF"}, at),
+		"the other byte order": Name(region.BMCStatus{SystemUUID: "3B2A1C6F-5E4D-604F-8192-A3B4C5D6E7F8"}, at),
 	} {
 		if other != byUUID {
 			t.Errorf("%s gives another name: %s, %s", what, other, byUUID)
 		}
 	}
-	names := []string{byUUID, Name(region.BMCStatus{SerialNumber: "X"}, at), Name(region.BMCStatus{}, at),
+	names := []string{byUUID, Name(region.BMCStatus{SerialNumber: "S1"}, at), Name(region.BMCStatus{}, at),
 		Name(region.BMCStatus{SystemUUID: "00000000-0000-0000-0000-000000000000"}, netip.MustParseAddrPort("10.98.0.11:1623"))}
 	if names[2] != "server-10-98-0-11" || names[3] != "server-10-98-0-11-1623" {
 		t.Error(names)

@@ -258,20 +258,15 @@ func ReadFacts(ctx context.Context, r client.Reader, s *region.Server) (Facts, e
 // duplicates are the names of other servers that are the same machine. The reader must have the
 // IdentityIndex.
 func duplicates(ctx context.Context, r client.Reader, s *region.Server) ([]string, error) {
-	var found []string
+	var candidates []region.Server
 	for _, key := range IdentityKeys(s) {
 		var list region.ServerList
 		if err := r.List(ctx, &list, client.MatchingFields{IdentityIndex: key}); err != nil {
 			return nil, fmt.Errorf("server %s: list servers by %s: %w", s.Name, key, err)
 		}
-		for i := range list.Items {
-			if list.Items[i].UID != s.UID {
-				found = append(found, list.Items[i].Name)
-			}
-		}
+		candidates = append(candidates, list.Items...)
 	}
-	slices.Sort(found)
-	return slices.Compact(found), nil
+	return Duplicates(candidates, s), nil
 }
 
 // report logs and counts what changed.

@@ -43,7 +43,7 @@ func machine(disks ...inventory.Disk) *inventory.Inventory {
 		disks = []inventory.Disk{{Name: "vda", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD, Blank: true}}
 	}
 	return &inventory.Inventory{
-		System:   inventory.SystemInfo{Manufacturer: "QEMU", Product: "Lab", SerialNumber: "SN1", UUID: "11111111-2222-3333-4444-555555555555"},
+		System:   inventory.SystemInfo{Manufacturer: "QEMU", Product: "Lab", SerialNumber: "SN1", UUID: "5c1b7a2e-9d04-4f3b-8a61-0e7d3c92b5f4"},
 		CPU:      inventory.CPUInfo{Threads: 4},
 		Firmware: inventory.FirmwareUEFI, MemoryBytes: 8 << 30,
 		Disks: disks,

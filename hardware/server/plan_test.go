@@ -160,37 +160,3 @@ func TestResolveNetwork(t *testing.T) {
 		}
 	}
 }
-
-func TestMatch(t *testing.T) {
-	server1 := func(name, uuid, serial string) region.Server {
-		return region.Server{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: region.ServerStatus{BMC: &region.BMCStatus{SystemUUID: uuid, SerialNumber: serial}}}
-	}
-	const u = "00112233-4455-6677-8899-aabbccddeeff"
-	servers := []region.Server{
-		server1("a", u, "SN-A"), server1("b", "99999999-4455-6677-8899-aabbccddeeff", "SN-B"),
-		server1("c", "", "SN-C"), server1("d", "", "To be filled by O.E.M."), server1("e", "", "SN-X"), server1("f", "", "SN-X"),
-		{ObjectMeta: metav1.ObjectMeta{Name: "g"}},
-	}
-	for _, tt := range []struct{ name, uuid, serial, want string }{
-		{"by UUID", u, "", "a"},
-		{"case", strings.ToUpper(u), "", "a"},
-		{"the other byte order", "33221100-5544-7766-8899-aabbccddeeff", "", "a"},
-		{"UUID goes before serial", u, "SN-B", "a"},
-		{"by serial", "", "sn-c ", "c"},
-		{"UUID unknown, serial known", "12121212-0000-1000-8000-000000000000", "SN-C", "c"},
-		{"neither", "12121212-0000-1000-8000-000000000000", "SN-?", ""},
-		{"nothing given", "", "", ""},
-		{"serial that is none", "", "To Be Filled By O.E.M.", ""},
-		{"UUID that is none", "00000000-0000-0000-0000-000000000000", "", ""},
-		{"malformed UUID", "zz", "", ""},
-		{"two", "", "SN-X", "e f"},
-	} {
-		var names []string
-		for _, s := range server.Match(servers, tt.uuid, tt.serial) {
-			names = append(names, s.Name)
-		}
-		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}

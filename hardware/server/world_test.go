@@ -34,7 +34,7 @@ import (
 )
 
 const (
-	machineUUID = "11111111-2222-3333-4444-555555555555"
+	machineUUID = "5c1b7a2e-9d04-4f3b-8a61-0e7d3c92b5f4"
 	machineMAC  = "52:54:00:00:00:01"
 	user, pass  = "admin", "secret"
 )

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/hardware/fingerprint"
 	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
@@ -189,7 +190,7 @@ func sameMachine(srv *region.Server, ticket *corev1.Secret, inv *inventory.Inven
 
 // sameUUID compares SMBIOS UUIDs in either byte order; those that identify nothing must be equal as they are.
 func sameUUID(a, b string) bool {
-	ka, kb := server.UUIDKey(a), server.UUIDKey(b)
+	ka, kb := fingerprint.UUID(a), fingerprint.UUID(b)
 	if ka == "" || kb == "" {
 		return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b))
 	}

@@ -201,7 +201,7 @@ func TestTicketIsBound(t *testing.T) {
 	if code, reason := w.send(enroll.PathInventory, old.Token, report(uuid1, mac1), nil); code != 401 || reason != enroll.ReasonTokenUnknown {
 		t.Errorf("replaced ticket: %d %s", code, reason)
 	}
-	if code, reason := w.send(enroll.PathInventory, ticket.Token, report("11111111-2222-3333-4444-555555555555", strings.ToUpper(mac1)), nil); code != 200 {
+	if code, reason := w.send(enroll.PathInventory, ticket.Token, report("5c1b7a2e-9d04-4f3b-8a61-0e7d3c92b5f4", strings.ToUpper(mac1)), nil); code != 200 {
 		t.Errorf("%d %s", code, reason)
 	}
 }

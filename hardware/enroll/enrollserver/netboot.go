@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/hardware/fingerprint"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -31,7 +32,7 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("netboot of %s: list servers: %w", m.MAC, err)
 	}
-	found := server.Match(list.Items, m.UUID, m.Serial)
+	found := server.Match(list.Items, fingerprint.New(m.UUID, m.Serial, m.MAC.String()))
 	if len(found) != 1 {
 		var names []string
 		for _, f := range found {
