@@ -12,3 +12,85 @@ const (
 	// ReasonTemplatesMissing: the templates that the cluster is pinned to are missing, damaged, or of a newer regiond's format.
 	ReasonTemplatesMissing = "TemplatesMissing"
 )
+
+// Reasons of a Server's conditions. Scripts match on them: they are not renamed.
+const (
+	// ReasonAnswered: the BMC answers and accepts the credentials.
+	ReasonAnswered = "Answered"
+	// ReasonProbing: the BMC is being asked, by this process for the first time or because its last answer is old.
+	ReasonProbing = "Probing"
+	// ReasonUnreachable: the BMC does not answer. It is asked again with back-off.
+	ReasonUnreachable = "Unreachable"
+	// ReasonOrderFailed: the BMC accepted an order and did not carry it out. It is tried again with back-off.
+	ReasonOrderFailed = "OrderFailed"
+	// ReasonAuthenticationFailed: the BMC refused the credentials. They are not tried again before they change.
+	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonCredentialsMissing: there is no Secret of the name that spec.bmc.credentials gives.
+	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonDuplicateIdentity: two Servers are one machine. Neither is touched.
+	ReasonDuplicateIdentity = "DuplicateIdentity"
+
+	// ReasonNotInspected: the machine has not reported its inventory yet.
+	ReasonNotInspected = "NotInspected"
+	// ReasonInspected: the machine reported its inventory.
+	ReasonInspected = "Inspected"
+	// ReasonInventoryLost: the server is in service, and its inventory is not known any more.
+	ReasonInventoryLost = "InventoryLost"
+
+	// ReasonRunningUnknown: the machine is on and regiond did not start what it runs. It is left alone.
+	ReasonRunningUnknown = "RunningUnknown"
+	// ReasonShuttingDown: the machine was asked to shut down, by a consent that the message names.
+	ReasonShuttingDown = "ShuttingDown"
+	// ReasonNetbooting: the machine is off and is powered on for a network boot.
+	ReasonNetbooting = "Netbooting"
+	// ReasonWaitingForNetboot: it was powered on, and has not asked for its script yet.
+	ReasonWaitingForNetboot = "WaitingForNetboot"
+	// ReasonNetbootTimeout: it was powered on and never asked. It is tried again with back-off.
+	ReasonNetbootTimeout = "NetbootTimeout"
+	// ReasonLoadingInstaller: it was given a ticket, and loads the installer.
+	ReasonLoadingInstaller = "LoadingInstaller"
+	// ReasonInstallerSilent: the installer stopped to report. It is tried again with back-off.
+	ReasonInstallerSilent = "InstallerSilent"
+	// ReasonInstallerFailed: the installer reported an error. It is tried again with back-off.
+	ReasonInstallerFailed = "InstallerFailed"
+	// ReasonPowerLost: the machine was off before its installation was complete. It is tried again with back-off.
+	ReasonPowerLost = "PowerLost"
+
+	// ReasonNotInstalled: nothing is installed yet.
+	ReasonNotInstalled = "NotInstalled"
+	// ReasonWaitingForInspection: what is to be installed is decided by an inventory that is not there yet.
+	ReasonWaitingForInspection = "WaitingForInspection"
+	// ReasonInstalled: the disk holds an installation of this very server.
+	ReasonInstalled = "Installed"
+	// ReasonRetired: the server is out of service, and off.
+	ReasonRetired = "Retired"
+	// ReasonRetiring: the server is to be out of service, and not yet off.
+	ReasonRetiring = "Retiring"
+
+	// ReasonGuestsOnHost: a reinstallation waits until no guest is on the host, or until that can be shown.
+	ReasonGuestsOnHost = "GuestsOnHost"
+	// ReasonSurveying: a reinstallation waits for the answer whether guests are on the host.
+	ReasonSurveying = "Surveying"
+
+	// ReasonNotYetSeen: this process has not heard the host since it started.
+	ReasonNotYetSeen = "NotYetSeen"
+	// ReasonWaitingForAgent: the installed system's agent has not joined yet.
+	ReasonWaitingForAgent = "WaitingForAgent"
+	// ReasonAgentSilent: the installed system's agent did not join in time.
+	ReasonAgentSilent = "AgentSilent"
+	// ReasonWaitingForHeartbeat: the agent joined, and its first heartbeat is due.
+	ReasonWaitingForHeartbeat = "WaitingForHeartbeat"
+	// ReasonWaitingForHealth: the agent has not said yet how the host is.
+	ReasonWaitingForHealth = "WaitingForHealth"
+	// ReasonPoweredOff: the host is off.
+	ReasonPoweredOff = "PoweredOff"
+	// ReasonHostSilent: the host is on and sends no heartbeat.
+	ReasonHostSilent = "HostSilent"
+	// ReasonHostUnhealthy: the agent reports that something is wrong.
+	ReasonHostUnhealthy = "HostUnhealthy"
+	// ReasonHostHealthy: the agent reports that nothing is wrong.
+	ReasonHostHealthy = "HostHealthy"
+
+	// ReasonRemovedFromRegion: the server came from region.yaml and is no longer listed there.
+	ReasonRemovedFromRegion = "RemovedFromRegion"
+)

@@ -202,6 +202,10 @@ type StaticServer struct {
 	// Profile overrides the matching of profiles.
 	// +optional
 	Profile string `json:"profile,omitempty"`
+	// TakeoverUntil lets regiond end, until this time (RFC 3339), what runs on the server although regiond did not start it:
+	// it is asked to shut down, and its power is cut if it does not. It says nothing about what is on the disks.
+	// +optional
+	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
 }
 
 // Role of an installed server.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -27,7 +28,7 @@ func (w *walker) scalar(n *yaml.Node, s *schemaNode, path string, at position) (
 			return n.Value == "true" || n.Value == "True" || n.Value == "TRUE", true
 		}
 	default:
-		// A date that is not in quotes is a string like any other: a region has no dates.
+		// A date that is not in quotes is a string like any other.
 		if tag == "!!str" || tag == "!!timestamp" {
 			return w.text(n.Value, s, path, at)
 		}
@@ -74,6 +75,13 @@ func (w *walker) text(value string, s *schemaNode, path string, at position) (an
 			p.Field = path
 			w.add(at, p)
 			return nil, false // metav1.Duration refuses to be decoded from it
+		}
+	}
+	if s.Format == "date-time" {
+		if _, err := time.Parse(time.RFC3339, value); err != nil {
+			w.add(at, Problem{Field: path, Value: shorten(value), Message: quote(value) + " is not a date with time and zone (RFC 3339)",
+				Suggestion: "write it as 2030-12-31T18:00:00Z"})
+			return nil, false // metav1.Time refuses to be decoded from it
 		}
 	}
 	w.format(value, s, path, at)

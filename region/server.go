@@ -35,16 +35,22 @@ type ServerList struct {
 	Items           []Server `json:"items"`
 }
 
-// ServerSpec is what is wished of a server.
+// ServerSpec is what the operator wants of a server.
 type ServerSpec struct {
 	// BMC of the server.
 	BMC BMCEndpoint `json:"bmc"`
 	// Profile overrides the matching of profiles.
 	// +optional
 	Profile string `json:"profile,omitempty"`
-	// ReinstallAfter asks for the server to be installed again if it was installed before this time.
+	// ReinstallAfter asks for the server to be installed again if it was installed before this time. Its system is asked to
+	// shut down, once no guest is on it; its power is cut only as TakeoverUntil allows.
 	// +optional
 	ReinstallAfter *metav1.Time `json:"reinstallAfter,omitempty"`
+	// TakeoverUntil lets regiond end, until this time, what runs on the server although regiond did not start it: it is asked
+	// to shut down, and its power is cut if it does not. Without it a machine that was on when it was found, or that started
+	// by itself, is left alone. It says nothing about what is on the disks.
+	// +optional
+	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
 	// Retired takes the server out of service: it is powered off and kept off, its host's rights are removed, and nothing is
 	// installed on it. `regiond server retire` sets it, after the server's guests are gone.
 	// +optional
@@ -111,6 +117,43 @@ type ServerStatus struct {
 	// Installation is what the installer last reported.
 	// +optional
 	Installation *InstallationStatus `json:"installation,omitempty"`
+	// Shutdown is the shutdown that the machine's system was asked for, until the machine is seen to be off.
+	// +optional
+	Shutdown *ShutdownStatus `json:"shutdown,omitempty"`
+	// Reinstallation that was accepted and is not finished.
+	// +optional
+	Reinstallation *ReinstallationStatus `json:"reinstallation,omitempty"`
+}
+
+// Consent is what allows regiond to end what runs on a server.
+type Consent string
+
+// The consents there are. A machine's power is never cut without one of them.
+const (
+	// ConsentOwnBoot: the machine was off, and regiond itself powered it on for the network boot that it is in.
+	ConsentOwnBoot Consent = "OwnNetworkBoot"
+	// ConsentRetired: spec.retired.
+	ConsentRetired Consent = "Retired"
+	// ConsentReinstall: spec.reinstallAfter. It allows to ask for a shutdown, not to cut the power.
+	ConsentReinstall Consent = "ReinstallAfter"
+	// ConsentTakeover: spec.takeoverUntil.
+	ConsentTakeover Consent = "TakeoverUntil"
+)
+
+// ShutdownStatus is written before the system is asked.
+type ShutdownStatus struct {
+	// Requested is when the system was asked.
+	Requested metav1.Time `json:"requested"`
+	// Consent that it was asked by.
+	Consent Consent `json:"consent"`
+}
+
+// ReinstallationStatus is written when no guest was left on the host, before its rights are removed.
+type ReinstallationStatus struct {
+	// After is the spec.reinstallAfter that was accepted.
+	After metav1.Time `json:"after"`
+	// Accepted is when.
+	Accepted metav1.Time `json:"accepted"`
 }
 
 // BMCStatus is what a BMC said of itself and of its chassis.
@@ -134,15 +177,29 @@ type BMCStatus struct {
 	CredentialsVersion string `json:"credentialsVersion,omitempty"`
 }
 
-// NetbootStatus is what was seen of a machine's network boot.
+// NetbootStatus is regiond's record of the network boots that it asked for, and what was seen of the machine's own. Only a boot
+// that regiond asked for, of a machine that was off, allows regiond to give a ticket or to cut the power again.
 type NetbootStatus struct {
-	// Requested is when the one-shot network boot was last set and the machine powered on.
+	// Requested is when regiond last asked for a network boot. It is written before the machine is powered on.
 	// +optional
 	Requested *metav1.Time `json:"requested,omitempty"`
-	// LastSeen is when the machine last asked for its iPXE script.
+	// ObservedOff is when the BMC said, before that, that the machine is off.
+	// +optional
+	ObservedOff *metav1.Time `json:"observedOff,omitempty"`
+	// Answered is when the machine was first given a ticket in this boot.
+	// +optional
+	Answered *metav1.Time `json:"answered,omitempty"`
+	// AnsweredMACAddress is the interface that the ticket was given to.
+	// +optional
+	AnsweredMACAddress string `json:"answeredMACAddress,omitempty"`
+	// Ended is when this boot was seen to be over: the machine was off, or it started by itself. What it runs from then on
+	// regiond did not start.
+	// +optional
+	Ended *metav1.Time `json:"ended,omitempty"`
+	// LastSeen is when a machine last asked for this server's iPXE script, in whatever boot. It proves nothing.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
-	// MACAddress of the interface that netbooted.
+	// MACAddress of the interface that asked then.
 	// +optional
 	MACAddress string `json:"macAddress,omitempty"`
 	// Address leased to it.
@@ -190,4 +247,7 @@ type InstallationStatus struct {
 	// Message of the installer, an error in stage Failed.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Refusal is the reason of the plan that was refused, in stage Failed; empty when the installer itself failed.
+	// +optional
+	Refusal string `json:"refusal,omitempty"`
 }
