@@ -94,6 +94,15 @@ func (b *BMC) control(ctx context.Context, operation string, control chassis.Cha
 	return b.do(ctx, operation, &chassis.ChassisControlRequest{ChassisControl: control}, &chassis.ChassisControlResponse{})
 }
 
+// ShutDown asks the operating system to shut down and returns at once. It never cuts the power.
+func (b *BMC) ShutDown(ctx context.Context) error {
+	state, err := b.Power(ctx)
+	if err != nil || state == bmc.PowerOff {
+		return err
+	}
+	return b.control(ctx, "ask for a shutdown", chassis.ChassisControlSoftShutdown)
+}
+
 // softOff asks the operating system, and cuts the power when it does not obey in time.
 func (b *BMC) softOff(ctx context.Context) error {
 	const operation = "soft power off"
