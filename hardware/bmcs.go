@@ -94,6 +94,14 @@ func (b *bmcs) SetPower(ctx context.Context, a server.Access, state region.Power
 	return classify(s.SetPower(ctx, action))
 }
 
+func (b *bmcs) ShutDown(ctx context.Context, a server.Access) error {
+	s, err := b.get(ctx, a)
+	if err != nil {
+		return err
+	}
+	return classify(s.ShutDown(ctx))
+}
+
 func (b *bmcs) SetNetworkBoot(ctx context.Context, a server.Access, mode inventory.FirmwareMode) error {
 	s, err := b.get(ctx, a)
 	if err != nil {

@@ -236,6 +236,10 @@ func (m *machine) SetPower(_ context.Context, _ server.Access, s region.PowerSta
 	return nil
 }
 
+func (m *machine) ShutDown(ctx context.Context, a server.Access) error {
+	return m.SetPower(ctx, a, region.PowerOff)
+}
+
 func (m *machine) SetNetworkBoot(context.Context, server.Access, inventory.FirmwareMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -315,7 +319,7 @@ func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enr
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	controller := &server.Controller{Client: mgr.GetClient(), Live: c.api, BMCs: m, RegionName: "r", Cleanup: enrolling.Cleanup, Log: log}
+	controller := &server.Controller{Client: mgr.GetClient(), Live: c.api, BMCs: m, Guests: server.NoGuests{}, RegionName: "r", Cleanup: enrolling.Cleanup, Log: log}
 	static := &discovery.Static{Client: mgr.GetClient(), RegionName: "r", Log: log}
 	searching := &discovery.Discovery{Client: mgr.GetClient(), Live: c.api, RegionName: "r", Log: log, Identify: m.Identify,
 		Scan: func(_ context.Context, a []netip.AddrPort) ([]netip.AddrPort, error) { return a, nil }}

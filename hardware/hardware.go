@@ -59,6 +59,8 @@ type Config struct {
 	KubernetesURL string
 	// ImageDir holds images, see images: node/current is what is installed.
 	ImageDir string
+	// Guests on the hosts, which are asked about before a host is installed again.
+	Guests server.Guests
 	// MetricsAddress to serve Prometheus metrics on, e.g. 127.0.0.1:9440. Empty: not served.
 	MetricsAddress string
 	// Registry of the metrics. Default: that of controller-runtime, which is what is served.
@@ -68,8 +70,8 @@ type Config struct {
 
 // Run starts everything and blocks until the context ends, or until one part fails.
 func Run(ctx context.Context, c Config) error {
-	if c.REST == nil || c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Log == nil {
-		return errors.New("hardware: REST, Region, DB, GetCertificate, CA, KubernetesURL, ImageDir and Log are needed")
+	if c.REST == nil || c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil || c.Log == nil {
+		return errors.New("hardware: REST, Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests and Log are needed")
 	}
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
@@ -111,7 +113,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}()
 
-	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, RegionName: c.Region.Name,
+	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, Guests: c.Guests, RegionName: c.Region.Name,
 		Cleanup: enrolling.Cleanup, Log: c.Log.With(slog.String("component", "server"))}
 	static := &discovery.Static{Client: m.GetClient(), RegionName: c.Region.Name, Log: c.Log.With(slog.String("component", "discovery"))}
 	searching := &discovery.Discovery{Client: m.GetClient(), Live: live, RegionName: c.Region.Name, Scan: scan, Identify: machines.Identify,

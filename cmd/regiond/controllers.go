@@ -50,12 +50,16 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 		stop()
 		<-probed
 	}()
+	onHosts, err := newGuests(rt.REST, rt.Log.With(slog.String("component", "guests")))
+	if err != nil {
+		return err
+	}
 	// Both run until the context ends, and one that fails ends the other.
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		return hardware.Run(ctx, hardware.Config{
 			REST: rt.REST, Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
-			ImageDir: rt.Region.Spec.Images.Dir, MetricsAddress: metricsAddress, Log: rt.Log,
+			ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, MetricsAddress: metricsAddress, Log: rt.Log,
 		})
 	})
 	parts.Go(func() error {

@@ -31,7 +31,7 @@ func newServerRetireCommand() *cobra.Command {
 		Use:   "retire NAME",
 		Short: "Take a compute host out of its OpenStack cluster and its region",
 		Long: `Take a compute host out of its OpenStack cluster and its region: show a plan, ask, then disable its compute
-service, power the server off, and delete its agents, its compute service with the mapping to the cell and
+service, shut the server down (its power is cut if it does not), and delete its agents, its compute service with the mapping to the cell and
 the resource provider, and the rights of its agent. It refuses while an instance is on the host.
 
 The Server object stays, with spec.retired: the server is kept off, and nothing is installed on it, also when
@@ -82,7 +82,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 	where.add(cmd)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&force, "force", false, "go on although it can't be seen that the machine is off")
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long it may take")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take")
 	return cmd
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // disabledReason is what Nova shows.
-const disabledReason = "regiond: it is being retired"
+const disabledReason = "regiond: it is taken out of service"
 
 // Steps says what Retire will do, for a plan.
 func (s *Survey) Steps() []string {
@@ -43,7 +43,7 @@ func (s *Survey) Steps() []string {
 	}
 	switch {
 	case s.Server != nil:
-		all = append(all, "power the server off by its BMC, keep it off, and remove its host's rights and configuration")
+		all = append(all, "power the server off, by a shutdown of its system or else by its BMC, keep it off, and remove its host's rights and configuration")
 	case s.Host != nil:
 		all = append(all, "remove the host, its rights and its configuration (regiond can't power it off: it must be off)")
 	}
@@ -62,7 +62,7 @@ func (s *Survey) Steps() []string {
 	return all
 }
 
-// Retire does it. The machine is off before its services are deleted: a service that runs would register again.
+// Retire does it.
 func (s *Survey) Retire(ctx context.Context, o Options) error {
 	if err := s.Refusal(); err != nil {
 		return err
@@ -70,19 +70,35 @@ func (s *Survey) Retire(ctx context.Context, o Options) error {
 	if err := s.silent(); err != nil && !o.Force {
 		return err
 	}
+	if err := s.Vacate(ctx, o.Progress); err != nil {
+		return err
+	}
+	if err := s.stop(ctx, o); err != nil {
+		return err
+	}
+	return s.Forget(ctx, o.Progress)
+}
+
+// Vacate disables the host's services, so that nothing new is scheduled on it, and returns nil only if no instance is on it then.
+func (s *Survey) Vacate(ctx context.Context, progress func(text string)) error {
+	if err := s.Refusal(); err != nil {
+		return err
+	}
 	for _, c := range s.Clouds {
-		if err := c.close(ctx, s.Name, o.Progress); err != nil {
+		if err := c.close(ctx, s.Name, progress); err != nil {
 			return err
 		}
 	}
 	if err := s.Refusal(); err != nil { // one was scheduled before the service was disabled
 		return fmt.Errorf("%w; nothing new is scheduled on it", err)
 	}
-	if err := s.stop(ctx, o); err != nil {
-		return err
-	}
+	return nil
+}
+
+// Forget deletes what the clouds know of the host. Its machine is off: a service that runs would register again.
+func (s *Survey) Forget(ctx context.Context, progress func(text string)) error {
 	for _, c := range s.Clouds {
-		if err := c.forget(ctx, s.Name, o.Progress); err != nil {
+		if err := c.forget(ctx, s.Name, progress); err != nil {
 			return fmt.Errorf("OpenStack cluster %s: %w", c.Cluster, err)
 		}
 	}

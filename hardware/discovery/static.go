@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -64,6 +65,9 @@ func declaration(st region.StaticServer) *unstructured.Unstructured {
 	}}
 	if st.Profile != "" {
 		spec["profile"] = st.Profile
+	}
+	if st.TakeoverUntil != nil {
+		spec["takeoverUntil"] = st.TakeoverUntil.UTC().Format(time.RFC3339)
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": region.GroupVersion.String(), "kind": "Server",

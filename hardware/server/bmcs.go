@@ -18,6 +18,9 @@ type BMCs interface {
 	Power(ctx context.Context, a Access) (region.PowerState, error)
 	// SetPower forces the machine on or off and returns when the state was observed.
 	SetPower(ctx context.Context, a Access, state region.PowerState) error
+	// ShutDown asks the machine's operating system to shut down and returns at once. It MUST NOT cut the power, and MAY be called
+	// again.
+	ShutDown(ctx context.Context, a Access) error
 	// SetNetworkBoot makes the next boot, and only that, a network boot in the given firmware mode,
 	// and reads back that it is set. The machine must be off.
 	SetNetworkBoot(ctx context.Context, a Access, mode inventory.FirmwareMode) error
@@ -33,3 +36,22 @@ type Access struct {
 
 // ErrCredentials marks errors of BMCs that refused a user: trying again may lock the user out.
 var ErrCredentials = errors.New("credentials refused")
+
+// Guests is what the controller asks about the guests on a host before it ends the host's system.
+type Guests interface {
+	// Vacate MUST return nil only if it was shown that no guest is on the host, and that none can come to it from now on. Otherwise
+	// the error says what is there and what to do. It MAY be called again at any time.
+	Vacate(ctx context.Context, host string) error
+	// Forget removes what is kept elsewhere of the host's old system. It is called while the machine is off, before another
+	// system is installed, and MAY be called again.
+	Forget(ctx context.Context, host string) error
+}
+
+// NoGuests is for regions in which nothing runs on hosts.
+type NoGuests struct{}
+
+// Vacate implements Guests.
+func (NoGuests) Vacate(context.Context, string) error { return nil }
+
+// Forget implements Guests.
+func (NoGuests) Forget(context.Context, string) error { return nil }

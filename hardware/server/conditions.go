@@ -15,13 +15,6 @@ import (
 // ConditionDeclared is False on a server that came from region.yaml and is no longer listed there.
 const ConditionDeclared = "Declared"
 
-// Reasons of the condition BMCReachable.
-const (
-	ReasonAuthenticationFailed = "AuthenticationFailed"
-	ReasonCredentialsMissing   = "CredentialsMissing"
-	ReasonDuplicate            = "DuplicateIdentity"
-)
-
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
@@ -53,20 +46,20 @@ func bmcCondition(w Wish, f Facts) (c metav1.Condition, blocked, terminal bool) 
 	}
 	switch {
 	case f.CredentialsVersion == "":
-		return no(ReasonCredentialsMissing, fmt.Sprintf("waiting for the BMC credentials %q; add them to hardware.credentials in region.yaml", w.Spec.BMC.Credentials)), true, true
+		return no(region.ReasonCredentialsMissing, fmt.Sprintf("waiting for the BMC credentials %q; add them to hardware.credentials in region.yaml", w.Spec.BMC.Credentials)), true, true
 	case !f.BMC.made(w, f):
 		if old := refusedBefore(w, f); old != nil {
 			return *old, true, true
 		}
-		return condition(region.ConditionBMCReachable, metav1.ConditionUnknown, "Probing", "waiting for the first answer of the BMC at "+bmcAddress(w)+"; nothing to do"), true, false
+		return condition(region.ConditionBMCReachable, metav1.ConditionUnknown, region.ReasonProbing, "waiting for the first answer of the BMC at "+bmcAddress(w)+"; nothing to do"), true, false
 	case f.BMC.Outcome == OutcomeRefused:
-		return no(ReasonAuthenticationFailed, fmt.Sprintf("the BMC refused the credentials %s (%s); correct them, they are not tried again before that, so that the BMC does not lock the user out", bmc, f.BMC.Error)), true, true
+		return no(region.ReasonAuthenticationFailed, fmt.Sprintf("the BMC refused the credentials %s (%s); correct them, they are not tried again before that, so that the BMC does not lock the user out", bmc, f.BMC.Error)), true, true
 	case f.BMC.Outcome == OutcomeUnreachable:
-		return no("Unreachable", waiting("an answer of the BMC at "+bmcAddress(w), since("Unreachable"), "check its power, cabling and address ("+f.BMC.Error+")")), true, false
+		return no(region.ReasonUnreachable, waiting("an answer of the BMC at "+bmcAddress(w), since(region.ReasonUnreachable), "check its power, cabling and address ("+f.BMC.Error+")")), true, false
 	case f.BMC.Outcome == OutcomeContradictory:
-		return no("OrderFailed", waiting("the BMC at "+bmcAddress(w)+" to carry out an order", since("OrderFailed"), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
+		return no(region.ReasonOrderFailed, waiting("the BMC at "+bmcAddress(w)+" to carry out an order", since(region.ReasonOrderFailed), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
 	}
-	return condition(region.ConditionBMCReachable, metav1.ConditionTrue, "Answered", "the BMC at "+bmcAddress(w)+" answers"), false, false
+	return condition(region.ConditionBMCReachable, metav1.ConditionTrue, region.ReasonAnswered, "the BMC at "+bmcAddress(w)+" answers"), false, false
 }
 
 // refusedBefore returns the recorded refusal of exactly these credentials for exactly this spec, so
@@ -78,7 +71,7 @@ func refusedBefore(w Wish, f Facts) *metav1.Condition {
 	for i := range f.Status.Conditions {
 		c := f.Status.Conditions[i]
 		if c.Type == region.ConditionBMCReachable && c.Status == metav1.ConditionFalse &&
-			c.Reason == ReasonAuthenticationFailed && c.ObservedGeneration == w.Generation {
+			c.Reason == region.ReasonAuthenticationFailed && c.ObservedGeneration == w.Generation {
 			return &c
 		}
 	}

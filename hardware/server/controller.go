@@ -37,16 +37,18 @@ const (
 	SourceDiscovery = "discovery"
 )
 
-// Controller brings servers to what is wished of them.
+// Controller brings servers to what the operator wants of them.
 type Controller struct {
 	// Client may read from a cache that lags.
 	Client client.Client
 	// Live reads from the API server itself: a decision on a stale status might power a machine on twice.
 	Live client.Reader
 	BMCs BMCs
+	// Guests on the hosts.
+	Guests Guests
 	// RegionName of the Region object.
 	RegionName string
-	// Cleanup removes what others keep for a server that is deleted, e.g. tickets.
+	// Cleanup removes what others keep for a server that is deleted, retired or installed again: its tokens.
 	Cleanup func(ctx context.Context, s *region.Server) error
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -72,84 +74,133 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// The update's event continues.
 		return ctrl.Result{}, client.IgnoreNotFound(c.Client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 	}
-
-	wish, err := ReadWish(ctx, c.Client, c.RegionName, s)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	access, version, err := c.credentials(ctx, s)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	facts, err := ReadFacts(ctx, c.Client, s)
+	before := s.DeepCopy()
+	wish, facts, err := c.observe(ctx, s, version)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if facts.Duplicates, err = duplicates(ctx, c.Client, s); err != nil {
+	d := c.decide(ctx, s, wish, facts, access, version)
+	journal(&s.Status, wish, d, c.Now())
+	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
+		// The lock: an answer to the machine that was given since, a ticket say, would make this decision another one.
+		if err := c.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			if apierrors.IsConflict(err) {
+				return ctrl.Result{RequeueAfter: conflictRetry}, nil
+			}
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	c.report(before, s)
+	if err := c.host(ctx, s, wish, d); err != nil {
 		return ctrl.Result{}, err
 	}
-	before := s.DeepCopy()
+	switch d.Action.(type) {
+	case None, Probe, Survey:
+		return ctrl.Result{RequeueAfter: d.After}, nil
+	}
+	if err := c.order(ctx, s, access, version, d.Action); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// observe collects the desire and the facts, but for what has to be asked.
+func (c *Controller) observe(ctx context.Context, s *region.Server, version string) (Wish, Facts, error) {
+	wish, err := ReadWish(ctx, c.Client, c.RegionName, s)
+	if err != nil {
+		return Wish{}, Facts{}, err
+	}
+	facts, err := ReadFacts(ctx, c.Client, s)
+	if err != nil {
+		return Wish{}, Facts{}, err
+	}
+	if facts.Duplicates, err = duplicates(ctx, c.Client, s); err != nil {
+		return Wish{}, Facts{}, err
+	}
 	if s.Status.Inventory == nil && joined(wish, facts) {
 		s.Status.Inventory = facts.Host.Status.Inventory.DeepCopy()
 		facts.Status = s.Status
 	}
 	facts.CredentialsVersion = version
-	facts.BMC = c.observations.get(s.UID).Observation
 	facts.Listening = c.listening
+	facts.HeartbeatSeen = c.observations.heartbeat(s.UID, facts.Heartbeat)
+	seen := c.observations.get(s.UID)
+	facts.BMC, facts.Survey = seen.Observation, seen.survey
+	return wish, facts, nil
+}
 
+// decide asks what the decision needs to know, and decides again.
+func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access Access, version string) Decision {
 	d := Decide(wish, facts, c.Now())
-	if _, probe := d.Action.(Probe); probe {
+	switch d.Action.(type) {
+	case Probe:
 		info := c.ask(ctx, s, access, version)
 		facts.BMC = c.observations.get(s.UID).Observation
 		recordBMC(&s.Status, info, facts.BMC)
 		facts.Status = s.Status
-		if d = Decide(wish, facts, c.Now()); isProbe(d.Action) {
-			d.Action, d.After = None{}, activePoll
-		}
+		d = Decide(wish, facts, c.Now())
+	case Survey:
+		facts.Survey = c.survey(ctx, s)
+		d = Decide(wish, facts, c.Now())
 	}
-	if facts.BMC.Outcome == OutcomeAnswered {
-		s.Status.Power = facts.BMC.Power
-	}
-	now := c.Now()
-	d.Apply(&s.Status, now)
-	if n, ok := d.Action.(Netboot); ok {
-		// Written before it is done: a process that is killed in between finds an attempt without
-		// effect and makes another, not a machine that it knows nothing of.
-		if s.Status.Netboot == nil {
-			s.Status.Netboot = &region.NetbootStatus{}
-		}
-		s.Status.Netboot.Requested = &metav1.Time{Time: now}
-		s.Status.Netboot.Attempts = n.Attempt
-	}
-	if d.Retired {
-		if err := host.Remove(ctx, c.Client, s.Name); err != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	if d.Installed {
-		if s.Status.Netboot != nil {
-			s.Status.Netboot.Attempts = 0
-		}
-		if err := host.Ensure(ctx, c.Client, s, ProfileOf(wish, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
-			return ctrl.Result{}, err
-		}
-	}
-	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
-		if err := c.Client.Status().Patch(ctx, s, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
-	}
-	c.report(before, s)
-
 	switch d.Action.(type) {
-	case None, Probe:
-		return ctrl.Result{RequeueAfter: d.After}, nil
+	case Probe, Survey: // once in a turn
+		d.Action, d.After = None{}, activePoll
 	}
-	c.order(ctx, s, access, version, d.Action)
-	return ctrl.Result{RequeueAfter: time.Second}, nil
+	switch {
+	case facts.BMC.Outcome == OutcomeAnswered:
+		s.Status.Power = facts.BMC.Power
+	case s.Status.Power != "":
+		s.Status.Power = region.PowerUnknown // what an earlier process read
+	}
+	return d
 }
 
-func isProbe(a Action) bool { _, ok := a.(Probe); return ok }
+// journal enters the decision, and what is about to be done, into the status. It is written before it is done: a process that is killed
+// in between finds an attempt without effect, not a machine that it knows nothing of.
+func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
+	d.Apply(s, now)
+	if d.Installed && s.Netboot != nil {
+		s.Netboot.Attempts = 0
+	}
+	if d.Accepted {
+		s.Reinstallation = &region.ReinstallationStatus{After: *w.Spec.ReinstallAfter, Accepted: metav1.NewTime(now)}
+	}
+	switch a := d.Action.(type) {
+	case ShutDown:
+		s.Shutdown = &region.ShutdownStatus{Requested: metav1.NewTime(now), Consent: a.Consent}
+	case Netboot:
+		old := s.Netboot
+		s.Netboot = &region.NetbootStatus{Requested: &metav1.Time{Time: now}, ObservedOff: &metav1.Time{Time: a.ObservedOff}, Attempts: a.Attempt}
+		if old != nil {
+			s.Netboot.LastSeen, s.Netboot.MACAddress, s.Netboot.Address = old.LastSeen, old.MACAddress, old.Address
+		}
+	}
+}
+
+// host gives the installed system its rights, or ends them.
+func (c *Controller) host(ctx context.Context, s *region.Server, w Wish, d Decision) error {
+	if d.Retired || d.Accepted {
+		if c.Cleanup != nil {
+			if err := c.Cleanup(ctx, s); err != nil {
+				return fmt.Errorf("server %s: revoke its tokens: %w", s.Name, err)
+			}
+		}
+	}
+	if d.Retired || d.Accepted || d.Reinstalling {
+		return host.Remove(ctx, c.Client, s.Name)
+	}
+	if d.Installed {
+		if err := host.Ensure(ctx, c.Client, s, ProfileOf(w, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
+			return err
+		}
+	}
+	return nil
+}
 
 // recordBMC enters an observation into the status.
 func recordBMC(s *region.ServerStatus, info *region.BMCStatus, o Observation) {
@@ -228,7 +279,7 @@ func ReadWish(ctx context.Context, r client.Reader, regionName string, s *region
 	}
 	listed := slices.ContainsFunc(reg.Spec.Hardware.Servers, func(st region.StaticServer) bool { return st.Name == s.Name })
 	return Wish{Name: s.Name, UID: s.UID, Generation: s.Generation, Spec: s.Spec, RegionUID: reg.UID,
-		Profiles: reg.Spec.Hardware.Profiles, Undeclared: s.Labels[SourceLabel] == SourceRegion && !listed}, nil
+		Reinstallation: Reinstallation(s), Profiles: reg.Spec.Hardware.Profiles, Undeclared: s.Labels[SourceLabel] == SourceRegion && !listed}, nil
 }
 
 // ReadFacts collects what the API server knows of a server, but for its duplicates.
@@ -284,8 +335,8 @@ func (c *Controller) report(before, after *region.Server) {
 
 // Init checks the configuration and fills in what was left out.
 func (c *Controller) Init(registry registerer) error {
-	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.RegionName == "" || c.Log == nil {
-		return errors.New("server controller: Client, Live, BMCs, RegionName and Log are needed")
+	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.Guests == nil || c.RegionName == "" || c.Log == nil {
+		return errors.New("server controller: Client, Live, BMCs, Guests, RegionName and Log are needed")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

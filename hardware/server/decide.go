@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,20 +27,33 @@ type decider struct {
 	f   Facts
 	now time.Time
 
+	// boot is the last network boot that regiond asked for.
+	boot boot
+
 	bmc, inspected, installed, ready metav1.Condition
+	// reinstallable is nil unless a reinstallation is asked for.
+	reinstallable *metav1.Condition
+	// target is the condition that is to come true next.
+	target *metav1.Condition
 }
 
 func (d *decider) run() {
 	var blocked, terminal bool
 	d.bmc, blocked, terminal = bmcCondition(d.w, d.f)
 	d.inspected = d.inspection()
+	d.boot = lastBoot(d.f.Status)
+	d.SeenOff = d.f.BMC.Outcome == OutcomeAnswered && d.f.BMC.made(d.w, d.f) && d.f.BMC.Power == region.PowerOff
+	if b := d.boot; d.SeenOff && !b.requested.IsZero() && b.ended.IsZero() {
+		// After the clock was set back, times can't be compared. To end the record of a boot is the safe side.
+		d.BootEnded = d.seenSince(b.last()) || b.last().After(d.now)
+	}
 
 	if len(d.f.Duplicates) > 0 {
 		// Two matches are a fault, not a choice: neither is touched.
-		d.bmc = condition(region.ConditionBMCReachable, metav1.ConditionFalse, ReasonDuplicate,
+		d.bmc = condition(region.ConditionBMCReachable, metav1.ConditionFalse, region.ReasonDuplicateIdentity,
 			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", strings.Join(d.f.Duplicates, ", ")))
-		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, ReasonDuplicate, d.bmc.Message)
-		d.stop(region.PhaseFailed, ReasonDuplicate, d.bmc.Message)
+		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonDuplicateIdentity, d.bmc.Message)
+		d.stop(region.PhaseFailed, region.ReasonDuplicateIdentity, d.bmc.Message)
 		return
 	}
 
@@ -47,11 +61,18 @@ func (d *decider) run() {
 		d.retire(blocked, terminal)
 		return
 	}
-	if since, ok := installation(d.w, d.f, d.now); ok {
+	since, installed := installation(d.w, d.f, d.now)
+	d.ReinstallationOver = d.f.Status.Reinstallation != nil && (installed || d.w.Reinstallation == nil)
+	if installed {
+		if reinstall(d.w, since, d.now) {
+			d.proposeReinstallation(since, blocked, terminal)
+			return
+		}
 		d.inService(since, blocked, terminal)
 		return
 	}
-	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, "NotInstalled", "waiting for the inspection; nothing to do")
+	d.Reinstalling = d.w.Reinstallation != nil
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, region.ReasonNotInstalled, "waiting for the inspection; nothing to do")
 	if blocked {
 		phase := region.PhaseInstalling
 		switch {
@@ -84,19 +105,15 @@ func (d *decider) inService(since time.Time, blocked, terminal bool) {
 	if !since.IsZero() {
 		when = " at " + stamp(since)
 	}
-	d.installed = condition(region.ConditionInstalled, metav1.ConditionTrue, "Installed", "installed"+when+image)
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionTrue, region.ReasonInstalled, "installed"+when+image)
 
-	// The first boot begins after the installer's last word, also when that was to boot an older installation.
+	// The first boot begins after the installer's last report, also when that was of an older installation.
 	if i := d.f.Status.Installation; i != nil && i.LastReport != nil {
 		since = latest(since, i.LastReport.Time)
 	}
-	ready, phase, reason, message, after := hostState(d.w, d.f, since, d.now)
-	status := metav1.ConditionFalse
-	if ready {
-		status = metav1.ConditionTrue
-	}
-	d.Phase, d.ready = phase, condition(region.ConditionReady, status, reason, message)
-	d.again(after)
+	v := viewHost(d.w, d.f, since, d.now)
+	d.Phase, d.ready = v.phase, condition(region.ConditionReady, v.ready, v.reason, v.message)
+	d.again(v.after)
 	if r := d.w.Spec.ReinstallAfter; r != nil && r.After(d.now) {
 		d.again(r.Sub(d.now))
 	}
@@ -126,11 +143,11 @@ func (d *decider) inspection() metav1.Condition {
 	inv := d.f.Status.Inventory
 	if inv == nil {
 		if _, installed := installation(d.w, d.f, d.now); installed {
-			return condition(region.ConditionInspected, metav1.ConditionUnknown, "InventoryLost", "the inventory was lost; the server is in service and is not disturbed for it, its next network boot reports it again")
+			return condition(region.ConditionInspected, metav1.ConditionUnknown, region.ReasonInventoryLost, "the inventory was lost; the server is in service and is not disturbed for it, its agent reports it again")
 		}
-		return condition(region.ConditionInspected, metav1.ConditionFalse, "NotInspected", "waiting for the inventory, which the installer reports when the server netboots; nothing to do")
+		return condition(region.ConditionInspected, metav1.ConditionFalse, region.ReasonNotInspected, "waiting for the inventory, which the installer reports when the server netboots; nothing to do")
 	}
-	return condition(region.ConditionInspected, metav1.ConditionTrue, "Inspected",
+	return condition(region.ConditionInspected, metav1.ConditionTrue, region.ReasonInspected,
 		fmt.Sprintf("%s %s, %d CPUs, %s of memory, %d disks, %d NICs", inv.System.Manufacturer, inv.System.Product, inv.CPU.Threads, bytes(inv.MemoryBytes), len(inv.Disks), len(inv.NICs)))
 }
 
@@ -177,29 +194,41 @@ func (d *decider) stale(poll time.Duration) bool {
 func (d *decider) summarise() {
 	d.Conditions = []metav1.Condition{d.bmc, d.inspected, d.installed, d.ready}
 	if d.w.Undeclared {
-		d.Conditions = append(d.Conditions, condition(ConditionDeclared, metav1.ConditionFalse, "RemovedFromRegion",
+		d.Conditions = append(d.Conditions, condition(ConditionDeclared, metav1.ConditionFalse, region.ReasonRemovedFromRegion,
 			"the server is no longer in hardware.servers of region.yaml; it is kept until it is deleted: regiond kubectl delete server "+d.w.Name))
+	}
+	if d.reinstallable != nil {
+		d.Conditions = append(d.Conditions, *d.reinstallable)
 	}
 	for i := range d.Conditions {
 		d.Conditions[i].ObservedGeneration = d.w.Generation
 	}
 }
 
-// Apply puts the decision's conditions into a status. Times change only where a status changed.
+// Apply puts the decision into a status. Times change only where a status changed.
 func (d Decision) Apply(s *region.ServerStatus, now time.Time) {
 	s.Phase = d.Phase
-	declared := true
+	if d.BootEnded {
+		s.Netboot.Ended = &metav1.Time{Time: now}
+	}
+	if d.SeenOff {
+		s.Shutdown = nil
+	}
+	if d.ReinstallationOver {
+		s.Reinstallation = nil
+	}
+	optional := []string{ConditionDeclared, ConditionReinstallable}
 	for _, c := range d.Conditions {
 		c.LastTransitionTime = metav1.NewTime(now)
 		if old := meta.FindStatusCondition(s.Conditions, c.Type); old != nil && old.Status == c.Status && old.Reason != c.Reason {
-			// 'since' in messages is taken from the transition time, so another reason starts anew.
+			// 'since' in messages is taken from the transition time, so another reason starts again.
 			meta.RemoveStatusCondition(&s.Conditions, c.Type)
 		}
 		meta.SetStatusCondition(&s.Conditions, c)
-		declared = declared && c.Type != ConditionDeclared
+		optional = slices.DeleteFunc(optional, func(kind string) bool { return kind == c.Type })
 	}
-	if declared {
-		meta.RemoveStatusCondition(&s.Conditions, ConditionDeclared)
+	for _, kind := range optional {
+		meta.RemoveStatusCondition(&s.Conditions, kind)
 	}
 	sortConditions(s.Conditions)
 }

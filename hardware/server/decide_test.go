@@ -30,7 +30,7 @@ func wish() server.Wish {
 
 // answered are facts with a BMC that was just asked.
 func answered(power region.PowerState) server.Facts {
-	return server.Facts{CredentialsVersion: "7", HeartbeatTimeout: 40 * time.Second,
+	return server.Facts{CredentialsVersion: "7", HeartbeatTimeout: 40 * time.Second, HeartbeatSeen: true,
 		BMC: server.Observation{Outcome: server.OutcomeAnswered, Time: now.Add(-time.Second), Power: power, CredentialsVersion: "7", Generation: 3},
 		Status: region.ServerStatus{
 			BMC:        &region.BMCStatus{Product: "Lab", CredentialsVersion: "7"},
@@ -58,7 +58,7 @@ func host(healthy metav1.ConditionStatus) *region.Host {
 }
 
 func TestDecide(t *testing.T) {
-	netboot := server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 1}
+	netboot := netboot0(1)
 	installed := &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(10 * time.Minute), LastReport: ago(10 * time.Minute), Image: "trixie-1"}
 	for _, tt := range []struct {
 		name  string
@@ -112,41 +112,79 @@ func TestDecide(t *testing.T) {
 		{name: "power unknown: nothing is done", power: region.PowerUnknown, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Probing"},
 		// What runs may be somebody's production, also when regiond lost all it knew of it.
 		{name: "new and on: left alone", power: region.PowerOn, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "power it off to have it inspected"},
-		{name: "new and on, an installation is asked for", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+		{name: "new and on, an installation is asked for: that is no consent to end what runs", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			w.Spec.ReinstallAfter = ago(time.Minute)
-		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PoweringOff"},
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "spec.takeoverUntil"},
+		{name: "new and on, its takeover is allowed: shut down first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+		}, action: server.ShutDown{Consent: region.ConsentTakeover}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown", message: "spec.takeoverUntil allows it until 2026-03-01T13:00:00Z"},
+		{name: "new and on, its takeover was allowed once", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(time.Second)
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
+		{name: "taken over, asked to shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(time.Minute), Consent: region.ConsentTakeover}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "taken over, did not shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentTakeover}
+		}, action: server.PowerOff{Consent: region.ConsentTakeover}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "asked to shut down by another consent long ago: asked again", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(time.Hour), Consent: region.ConsentTakeover}
+		}, action: server.ShutDown{Consent: region.ConsentTakeover}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
 
 		{name: "netboot requested", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Minute), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "WaitingForNetboot", message: "since 2026-03-01T11:59:00Z"},
 		{name: "netboot not seen: off first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
-		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "edge port (STP) and LACP fallback"},
+		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "edge port (STP) and LACP fallback"},
+		{name: "netboot not seen, no system shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), Attempts: 1}
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentOwnBoot}
+		}, action: server.PowerOff{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout"},
+		{name: "netboot not seen for an hour, regiond was away: someone else's by now", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot, f.Listening = &region.NetbootStatus{Requested: ago(time.Hour), Attempts: 1}, now.Add(-time.Second)
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "last heard of at 2026-03-01T11:00:00Z"},
+		{name: "netboot from the future: the clock was set back", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(-time.Hour), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
+		{name: "off after a netboot, then on by itself", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Ended: ago(5 * time.Minute), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "started by itself or by someone else"},
+		{name: "restarted by itself while it was installed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageWriting, time.Hour)(w, f)
+			f.Status.Netboot.Ended = ago(time.Minute)
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
 		{name: "second attempt has longer", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 2}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
 		{name: "netboot not seen, off: again", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
-		}, action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		}, action: netboot0(2), phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
 		{name: "ninth attempt waits its back-off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20*time.Minute + time.Second), Attempts: 8}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
 		{name: "killed between writing and powering on", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20 * time.Second), Attempts: 1}
-		}, action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		}, action: netboot0(2), phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
 		{name: "an observation from before the request proves nothing", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Second), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
 
 		{name: "loader seen", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
-			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), LastSeen: ago(time.Minute), Attempts: 1}
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), Answered: ago(time.Minute), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "LoadingInstaller"},
 		{name: "netbooted by itself, unasked", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{LastSeen: ago(time.Minute)}
-		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "LoadingInstaller"},
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
+		{name: "netbooted by itself, unasked, and fell silent", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{LastSeen: ago(time.Hour)}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
 		{name: "installer never speaks", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
-			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), LastSeen: ago(6 * time.Minute), Attempts: 1}
-		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "InstallerSilent", message: "console"},
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), Answered: ago(6 * time.Minute), Attempts: 1}
+		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "InstallerSilent", message: "console"},
 
 		{name: "inspecting", power: region.PowerOn, with: running(region.StageInspecting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Inspecting"},
 		{name: "inspected", power: region.PowerOn, with: running(region.StageInspecting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInspected, status: "True", reason: "Inspected", message: "4 CPUs"},
@@ -156,9 +194,9 @@ func TestDecide(t *testing.T) {
 		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "Inspecting", message: "no node image"},
 		{name: "writing", power: region.PowerOn, with: running(region.StageWriting, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "Writing"},
 		{name: "power cut while writing", power: region.PowerOff, with: running(region.StageWriting, 20*time.Second),
-			action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "PowerLost"},
+			action: netboot0(2), phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "PowerLost"},
 		{name: "installer falls silent while writing", power: region.PowerOn, with: running(region.StageWriting, 4*time.Minute),
-			action: server.PowerOff{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerSilent"},
+			action: server.PowerOff{Consent: region.ConsentOwnBoot}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerSilent"},
 		{name: "installer silent while regiond was away", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			running(region.StageWriting, 10*time.Minute)(w, f)
 			f.Listening = now.Add(-time.Second)
@@ -177,15 +215,31 @@ func TestDecide(t *testing.T) {
 		{name: "installer failed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			running(region.StageFailed, 10*time.Second)(w, f)
 			f.Status.Installation.Message = "write error"
-		}, action: server.PowerOff{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed", message: "write error"},
+		}, action: server.PowerOff{Consent: region.ConsentOwnBoot}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed", message: "write error"},
 		{name: "installer failed, back-off", power: region.PowerOff, with: running(region.StageFailed, 10*time.Second), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed"},
 
 		{name: "plan refused", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			running(region.StageFailed, time.Hour)(w, f)
 			w.Profiles[0].RootDisk.SerialNumber = "D9"
 		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionInstalled, status: "False", reason: "DiskNotSelected", message: "vda serial D1"},
-		{name: "plan was refused, profile mended", power: region.PowerOff, with: running(region.StageFailed, time.Hour),
-			action: server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: 2}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed"},
+		{name: "plan refused while it is on: left on", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Minute)(w, f)
+			w.Profiles[0].RootDisk.SerialNumber, f.Status.Installation.Refusal = "D9", "DiskNotSelected"
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "DiskNotSelected"},
+		{name: "plan was refused while it is on, profile corrected: left on", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Minute)(w, f)
+			f.Status.Installation.Refusal = "DiskNotSelected"
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "refused at 2026-03-01T11:59:00Z"},
+		{name: "came by itself to an older version and was refused, profile corrected: left on", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Hour)(w, f)
+			f.Status.Netboot = &region.NetbootStatus{LastSeen: ago(time.Hour)}
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
+		{name: "plan was refused while it is on, profile corrected, takeover allowed", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Minute)(w, f)
+			f.Status.Installation.Refusal, w.Spec.TakeoverUntil = "DiskNotSelected", ago(-time.Hour)
+		}, action: server.ShutDown{Consent: region.ConsentTakeover}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "plan was refused, profile corrected", power: region.PowerOff, with: running(region.StageFailed, time.Hour),
+			action: netboot0(2), phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "InstallerFailed"},
 		{name: "plan was refused, operator asks for another try", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			running(region.StageFailed, time.Hour)(w, f)
 			w.Profiles[0].RootDisk.SerialNumber = "D9"
@@ -199,7 +253,7 @@ func TestDecide(t *testing.T) {
 		{name: "retired while it is on", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			alive("True", time.Second)(w, f)
 			w.Spec.Retired = true
-		}, action: server.PowerOff{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "Retiring"},
+		}, action: server.ShutDown{Consent: region.ConsentRetired}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "Retiring"},
 		{name: "retired and off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Installation, w.Spec.Retired = installed, true
 		}, action: server.None{}, phase: region.PhaseRetired, kind: region.ConditionReady, status: "False", reason: "Retired", message: "delete server s1"},
@@ -246,10 +300,30 @@ func TestDecide(t *testing.T) {
 			f.Status.Installation = nil
 			f.Host.Spec.ServerUID = "another"
 		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Netbooting"},
-		{name: "reinstallation asked for", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
-			alive("True", 5*time.Second)(w, f)
-			w.Spec.ReinstallAfter = ago(time.Minute)
-		}, action: server.PowerOff{}, phase: region.PhaseInspecting, kind: region.ConditionInstalled, status: "False"},
+		{name: "reinstallation asked for: guests are asked about first", power: region.PowerOn, with: reinstalling(server.GuestSurvey{}),
+			action: server.Survey{}, phase: region.PhaseReady, kind: server.ConditionReinstallable, status: "False", reason: "Surveying"},
+		{name: "reinstallation asked for, guests on it: in service", power: region.PowerOn, with: reinstalling(server.GuestSurvey{Time: now, Refusal: "2 instances are on s1"}),
+			action: server.None{}, phase: region.PhaseReady, kind: server.ConditionReinstallable, status: "False", reason: "GuestsOnHost", message: "2 instances are on s1"},
+		{name: "reinstallation asked for, guests were on it a minute ago: asked again", power: region.PowerOn, with: reinstalling(server.GuestSurvey{Time: now.Add(-time.Minute), Refusal: "2 instances"}),
+			action: server.Survey{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
+		{name: "reinstallation asked for, no guests: accepted, nothing is ended yet", power: region.PowerOn, with: reinstalling(server.GuestSurvey{Time: now}),
+			action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "ShuttingDown"},
+		{name: "reinstallation asked for, no guests half a minute ago: asked again", power: region.PowerOn, with: reinstalling(server.GuestSurvey{Time: now.Add(-30 * time.Second)}),
+			action: server.Survey{}, phase: region.PhaseReady, kind: server.ConditionReinstallable, status: "False", reason: "Surveying"},
+		{name: "reinstallation accepted: asked to shut down", power: region.PowerOn, with: accepted(0),
+			action: server.ShutDown{Consent: region.ConsentReinstall}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "reinstallation accepted, does not shut down: not cut", power: region.PowerOn, with: accepted(3 * time.Minute),
+			action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown", message: "spec.takeoverUntil"},
+		{name: "reinstallation accepted, does not shut down, takeover allowed: asked by that consent", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			accepted(3*time.Minute)(w, f)
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+		}, action: server.ShutDown{Consent: region.ConsentTakeover}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "reinstallation accepted, off: netboot", power: region.PowerOff, with: accepted(3 * time.Minute),
+			action: netboot, phase: region.PhaseInspecting, kind: region.ConditionInstalled, status: "False"},
+		{name: "reinstallation accepted, and then not asked for any more", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			accepted(3*time.Minute)(w, f)
+			w.Spec.ReinstallAfter, w.Reinstallation = nil, nil
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionInstalled, status: "True", reason: "Installed"},
 		{name: "reinstallation asked for before the last", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			alive("True", 5*time.Second)(w, f)
 			w.Spec.ReinstallAfter = ago(2 * time.Hour)
@@ -262,7 +336,16 @@ func TestDecide(t *testing.T) {
 			alive("True", 2*time.Minute)(w, f)
 			w.Spec.ReinstallAfter = ago(time.Minute)
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(3 * time.Hour), LastSeen: ago(3 * time.Hour), Attempts: 4}
+			w.Reinstallation = &region.ReinstallationStatus{After: *w.Spec.ReinstallAfter, Accepted: *ago(time.Minute)}
 		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionInstalled, status: "False"},
+		{name: "host not heard since regiond started", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			f.HeartbeatSeen, f.Listening = false, now.Add(-3*time.Second)
+		}, action: server.None{}, phase: region.PhaseBooting, kind: region.ConditionReady, status: "Unknown", reason: "NotYetSeen", message: "since regiond started at 2026-03-01T11:59:57Z"},
+		{name: "host not heard in its time since regiond started", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 45*time.Second)(w, f)
+			f.HeartbeatSeen, f.Listening = false, now.Add(-40*time.Second)
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent"},
 		{name: "removed from region.yaml", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			alive("True", 5*time.Second)(w, f)
 			w.Undeclared = true
@@ -295,7 +378,7 @@ func TestDecide(t *testing.T) {
 			if _, waits := d.Action.(server.None); waits && d.After == 0 && d.Phase != region.PhaseFailed && d.Phase != region.PhaseReady && d.Phase != region.PhaseNotReady {
 				t.Errorf("waits for ever: %+v", d)
 			}
-			if d.Installed && server.NeedsJob(w, f, now) {
+			if job := server.NeedsJob(w, f, "52:54:00:00:00:01", now); d.Installed && job.Needed {
 				t.Error("an installed server would be given the installer")
 			}
 			// Deciding twice on what was decided changes nothing: the controller does not run in circles.
@@ -316,13 +399,13 @@ func TestDecide(t *testing.T) {
 }
 
 func netboot0(attempt int32) server.Netboot {
-	return server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: attempt}
+	return server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: attempt, ObservedOff: now.Add(-time.Second)}
 }
 
 func running(stage region.InstallStage, last time.Duration) func(*server.Wish, *server.Facts) {
 	return func(w *server.Wish, f *server.Facts) {
 		f.Status.Inventory = machine()
-		f.Status.Netboot = &region.NetbootStatus{Requested: ago(last + 2*time.Minute), LastSeen: ago(last + time.Minute), Attempts: 1}
+		f.Status.Netboot = &region.NetbootStatus{Requested: ago(last + 2*time.Minute), Answered: ago(last + time.Minute), Attempts: 1}
 		f.Status.Installation = &region.InstallationStatus{Stage: stage, LastReport: ago(last), Started: ago(last)}
 	}
 }
@@ -331,5 +414,27 @@ func alive(healthy metav1.ConditionStatus, heartbeat time.Duration) func(*server
 	return func(w *server.Wish, f *server.Facts) {
 		f.Status.Installation = &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(time.Hour), LastReport: ago(time.Hour)}
 		f.Host, f.Heartbeat = host(healthy), now.Add(-heartbeat)
+	}
+}
+
+// reinstalling is an installed server that is to be installed again.
+func reinstalling(survey server.GuestSurvey) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		alive("True", 5*time.Second)(w, f)
+		w.Spec.ReinstallAfter, f.Survey = ago(time.Minute), survey
+	}
+}
+
+// accepted is a server whose reinstallation was accepted, and whose system was asked to shut down a while ago.
+func accepted(shutdown time.Duration) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		reinstalling(server.GuestSurvey{})(w, f)
+		f.Host = nil
+		w.Spec.ReinstallAfter = ago(10 * time.Minute)
+		w.Reinstallation = &region.ReinstallationStatus{After: *w.Spec.ReinstallAfter, Accepted: *ago(4 * time.Minute)}
+		f.Status.Reinstallation = w.Reinstallation
+		if shutdown > 0 {
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(shutdown), Consent: region.ConsentReinstall}
+		}
 	}
 }

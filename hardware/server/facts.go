@@ -22,6 +22,8 @@ type Wish struct {
 	Profiles []region.Profile
 	// Undeclared: the server came from region.yaml and is no longer listed there.
 	Undeclared bool
+	// Reinstallation that was accepted for the present spec.reinstallAfter, nil when there is none.
+	Reinstallation *region.ReinstallationStatus
 }
 
 // Facts are what was observed of one server.
@@ -34,6 +36,8 @@ type Facts struct {
 	Host *region.Host
 	// Heartbeat is the renewTime of the host's Lease, zero when it was never renewed.
 	Heartbeat time.Time
+	// HeartbeatSeen says that this process saw the Lease being renewed.
+	HeartbeatSeen bool
 	// HeartbeatTimeout is the Lease's duration, after which a host counts as silent.
 	HeartbeatTimeout time.Duration
 	// BMC is the last observation of the BMC in this life of the process.
@@ -43,6 +47,16 @@ type Facts struct {
 	Listening time.Time
 	// Duplicates names the other servers that have the same BMC address, system UUID or serial number.
 	Duplicates []string
+	// Survey is the last answer to whether guests are on the host.
+	Survey GuestSurvey
+}
+
+// GuestSurvey is the answer to whether a host's system may end. It is only a cache.
+type GuestSurvey struct {
+	// Time at which it was asked, zero when it never was.
+	Time time.Time
+	// Refusal says why not, empty when no guest is left and none can come.
+	Refusal string
 }
 
 // Outcome of speaking to a BMC.
@@ -86,8 +100,12 @@ type (
 	None struct{}
 	// Probe asks the BMC who it is and for the power state.
 	Probe struct{}
-	// PowerOff forces the machine off.
-	PowerOff struct{}
+	// Survey asks whether guests are on the host.
+	Survey struct{}
+	// ShutDown asks the machine's system to shut down. It never cuts the power.
+	ShutDown struct{ Consent region.Consent }
+	// PowerOff cuts the machine's power.
+	PowerOff struct{ Consent region.Consent }
 	// PowerOn starts the machine from its local disk.
 	PowerOn struct{}
 	// Netboot sets the one-shot network boot on the machine, which is off, and powers it on.
@@ -95,11 +113,15 @@ type (
 		Firmware inventory.FirmwareMode
 		// Attempt counts from 1.
 		Attempt int32
+		// ObservedOff is when the BMC said that the machine is off.
+		ObservedOff time.Time
 	}
 )
 
 func (None) action()     {}
 func (Probe) action()    {}
+func (Survey) action()   {}
+func (ShutDown) action() {}
 func (PowerOff) action() {}
 func (PowerOn) action()  {}
 func (Netboot) action()  {}
@@ -113,6 +135,16 @@ type Decision struct {
 	Conditions []metav1.Condition
 	// Installed: the local disk holds what is wished, so a Host and its rights must exist.
 	Installed bool
+	// Accepted: the reinstallation that spec.reinstallAfter asks for begins now. The rights of the present system end.
+	Accepted bool
+	// Reinstalling: one was accepted, so the host of the old system is to be removed if it is still there.
+	Reinstalling bool
+	// ReinstallationOver: what was accepted is done, or not asked for any more.
+	ReinstallationOver bool
+	// BootEnded: the network boot that regiond asked for is seen to be over.
+	BootEnded bool
+	// SeenOff: the machine is off, so no shutdown is waited for any more.
+	SeenOff bool
 	// After is when to decide again if nothing happens until then. Zero: only an event matters.
 	After time.Duration
 }

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/region"
 )
 
-// installation says whether the local disk holds what is wished, and since when, by evidence: the
-// installer's report, or a host object of this very server whose agent has spoken. (The Host is
-// deleted before an installer is told to overwrite its disk, so it never outlives its system.)
+// onRecord says whether regiond's own records hold an installation, and of when: the installer's report, or a host object of this
+// very server whose agent has spoken. (The Host is deleted when a reinstallation is accepted, so it never outlives its system.)
 // A host that merely went silent is still installed: it is never installed again by itself.
-func installation(w Wish, f Facts, now time.Time) (since time.Time, ok bool) {
+func onRecord(w Wish, f Facts) (since time.Time, ok bool) {
 	if i := f.Status.Installation; i != nil && i.Stage == region.StageInstalled && i.Finished != nil {
 		since, ok = i.Finished.Time, true
 	}
@@ -22,30 +22,18 @@ func installation(w Wish, f Facts, now time.Time) (since time.Time, ok bool) {
 			since = created
 		}
 	}
-	if ok && reinstall(w, since, now) {
+	return since, ok
+}
+
+// installation says whether the local disk holds what is wanted, and since when. An installation that is to be replaced counts
+// until its replacement was accepted.
+func installation(w Wish, f Facts, now time.Time) (since time.Time, ok bool) {
+	since, ok = onRecord(w, f)
+	if ok && w.Reinstallation != nil && reinstall(w, since, now) {
 		return time.Time{}, false
 	}
 	return since, ok
 }
-
-// NeedsJob says whether the server, when it netboots, is to be given the installer. It is no, and so
-// 'boot your disk', for everything installed and for machines that can't be told apart.
-func NeedsJob(w Wish, f Facts, now time.Time) bool {
-	_, installed := installation(w, f, now)
-	if installed || len(f.Duplicates) > 0 || w.Spec.Retired {
-		return false
-	}
-	// A machine that netbooted by itself, was inspected and may not be installed has a system of its
-	// own and the network first in its boot order: each time it restarts it is to reach its system.
-	if inv := f.Status.Inventory; inv != nil && ByItself(f.Status) && !reinstall(w, time.Time{}, now) {
-		_, _, refused := Plan(w, inv, now)
-		return refused == nil
-	}
-	return true
-}
-
-// ByItself says whether the machine netbooted without regiond having asked for it.
-func ByItself(s region.ServerStatus) bool { return s.Netboot == nil || s.Netboot.Requested == nil }
 
 // joined says whether the agent of this server's installation has ever spoken.
 func joined(w Wish, f Facts) bool {
@@ -53,38 +41,55 @@ func joined(w Wish, f Facts) bool {
 	return h != nil && h.Spec.ServerUID == string(w.UID) && (h.Status.BootID != "" || !f.Heartbeat.IsZero())
 }
 
-// hostState judges the agent of an installed server.
-func hostState(w Wish, f Facts, since, now time.Time) (ready bool, phase region.ServerPhase, reason, message string, after time.Duration) {
+// hostView is how the agent of an installed server stands.
+type hostView struct {
+	ready   metav1.ConditionStatus
+	phase   region.ServerPhase
+	reason  string
+	message string
+	// after is when to look again, zero when only an event matters.
+	after time.Duration
+}
+
+// viewHost judges the agent of an installed server. What it said to an earlier process of regiond counts for nothing: until it is heard
+// again, for at most the time-out of its heartbeat, it is unknown how it stands.
+func viewHost(w Wish, f Facts, since, now time.Time) hostView {
 	off := f.BMC.Outcome == OutcomeAnswered && f.BMC.Power == region.PowerOff
+	no := func(phase region.ServerPhase, after time.Duration, reason, message string) hostView {
+		return hostView{metav1.ConditionFalse, phase, reason, message, after}
+	}
 	if !joined(w, f) {
 		late := since.Add(joinDeadline)
 		if now.Before(late) {
-			return false, region.PhaseBooting, "WaitingForAgent",
-				waiting("the installed system's agent to join", since, "nothing to do"), late.Sub(now)
+			return no(region.PhaseBooting, late.Sub(now), region.ReasonWaitingForAgent,
+				waiting("the installed system's agent to join", since, "nothing to do"))
 		}
-		return false, region.PhaseNotReady, "AgentSilent",
-			waiting("the installed system's agent to join", since, "look at the server's console; does it boot from its disk, and does it reach the provisioning network?"), 0
+		return no(region.PhaseNotReady, 0, region.ReasonAgentSilent, waiting("the installed system's agent to join", since,
+			"look at the server's console; does it boot from its disk, and does it reach the provisioning network?"))
+	}
+	if late := since.Add(joinDeadline); f.Heartbeat.IsZero() && now.Before(late) {
+		return no(region.PhaseBooting, late.Sub(now), region.ReasonWaitingForHeartbeat, waiting("the first heartbeat of the host", since, "nothing to do"))
 	}
 	fresh := latest(f.Heartbeat, f.Listening).Add(f.HeartbeatTimeout)
-	if late := since.Add(joinDeadline); f.Heartbeat.IsZero() && now.Before(late) {
-		return false, region.PhaseBooting, "WaitingForHeartbeat", waiting("the first heartbeat of the host", since, "nothing to do"), late.Sub(now)
-	}
 	switch {
 	case !now.Before(fresh) && off:
-		return false, region.PhaseNotReady, "PoweredOff",
-			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves an installed host off"), 0
+		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
+			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves an installed host off"))
 	case !now.Before(fresh):
-		return false, region.PhaseNotReady, "HostSilent",
-			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"), 0
+		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
+			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))
+	case !f.HeartbeatSeen:
+		return hostView{metav1.ConditionUnknown, region.PhaseBooting, region.ReasonNotYetSeen,
+			"waiting for the first heartbeat of the host since regiond started at " + stamp(f.Listening) + "; nothing to do", min(heartbeatLook, fresh.Sub(now))}
 	}
 	healthy := meta.FindStatusCondition(f.Host.Status.Conditions, region.ConditionHealthy)
 	switch {
 	case healthy == nil:
-		return false, region.PhaseBooting, "WaitingForHealth",
-			waiting("the agent's first word on the host's health", since, "nothing to do"), fresh.Sub(now)
-	case healthy.Status != "True":
-		return false, region.PhaseNotReady, "HostUnhealthy",
-			waiting("the host to be healthy", healthy.LastTransitionTime.Time, healthy.Message), fresh.Sub(now)
+		return no(region.PhaseBooting, fresh.Sub(now), region.ReasonWaitingForHealth,
+			waiting("the agent's first report of the host's health", since, "nothing to do"))
+	case healthy.Status != metav1.ConditionTrue:
+		return no(region.PhaseNotReady, fresh.Sub(now), region.ReasonHostUnhealthy,
+			waiting("the host to be healthy", healthy.LastTransitionTime.Time, healthy.Message))
 	}
-	return true, region.PhaseReady, "HostHealthy", "the host's agent reports healthy", fresh.Sub(now)
+	return hostView{metav1.ConditionTrue, region.PhaseReady, region.ReasonHostHealthy, "the host's agent reports healthy", fresh.Sub(now)}
 }

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -24,7 +26,8 @@ func TestLifecycle(t *testing.T) {
 	ctx := t.Context()
 	t.Run("undisturbed", func(t *testing.T) {
 		w := newWorld(t)
-		steps := w.run(ctx, 60, always(w.controller()), nil, isReady)
+		c := w.controller()
+		steps := w.run(ctx, 60, always(c), nil, isReady)
 		s := w.server(ctx)
 		if w.writes != 1 || s.Status.Phase != region.PhaseReady || s.Status.Netboot.Attempts != 0 || s.Status.Installation.Image != "trixie-1" || s.Status.Installation.Disk != "D1" {
 			t.Errorf("%d writes, status %+v", w.writes, s.Status)
@@ -37,7 +40,6 @@ func TestLifecycle(t *testing.T) {
 		t.Logf("ready after %d steps", steps)
 		// A ready server is left alone.
 		version := s.ResourceVersion
-		c := w.controller()
 		w.run(ctx, 100, always(c), nil, func(s *region.Server) bool { return w.now.Sub(now) > 8*time.Minute })
 		if s := w.server(ctx); s.ResourceVersion != version {
 			t.Errorf("the status of a ready server was written again: %+v", s.Status)
@@ -45,7 +47,11 @@ func TestLifecycle(t *testing.T) {
 	})
 	t.Run("killed and started again at every step", func(t *testing.T) {
 		w := newWorld(t)
-		w.run(ctx, 80, w.controller, nil, isReady)
+		w.run(ctx, 80, w.controller, nil, isJoined)
+		if isReady(w.server(ctx)) {
+			t.Error("a host was called Ready by a process that never heard it")
+		}
+		w.run(ctx, 80, always(w.controller()), nil, isReady)
 		if w.writes != 1 {
 			t.Errorf("%d image writes, want 1", w.writes)
 		}
@@ -58,7 +64,8 @@ func TestLifecycle(t *testing.T) {
 		if err := w.api.Status().Update(ctx, s); err != nil {
 			t.Fatal(err)
 		}
-		w.run(ctx, 80, w.controller, nil, isReady)
+		w.run(ctx, 80, w.controller, nil, isJoined)
+		w.run(ctx, 80, always(w.controller()), nil, isReady)
 	})
 	t.Run("power cut at every step once", func(t *testing.T) {
 		base := newWorld(t)
@@ -82,6 +89,7 @@ func TestLifecycle(t *testing.T) {
 			w := newWorld(t)
 			whole := false
 			wipe := func(step int) {
+				w.obey(ctx)
 				whole = whole || w.whole
 				if whole && !w.whole {
 					t.Errorf("wiped at step %d: a finished installation was overwritten", at)
@@ -114,6 +122,7 @@ func TestLifecycle(t *testing.T) {
 			}, func(step int) {
 				if calm = step > 150; calm {
 					w.silent = false
+					w.obey(ctx)
 					if joined := w.server(ctx).Status.Phase == region.PhaseNotReady; joined && w.power == region.PowerOff {
 						w.power = region.PowerOn // an operator: regiond leaves a host off that was in service
 						w.boot()
@@ -158,7 +167,7 @@ func TestWrongPassword(t *testing.T) {
 	if err := w.api.Update(ctx, secret); err != nil {
 		t.Fatal(err)
 	}
-	w.run(ctx, 60, w.controller, nil, isReady)
+	w.run(ctx, 60, always(w.controller()), nil, isReady)
 }
 
 func TestSilentBMC(t *testing.T) {
@@ -196,23 +205,123 @@ func TestNetbootNeverSeen(t *testing.T) {
 	w.run(ctx, 2000, always(c), nil, isReady)
 }
 
+// reinstall asks for another installation.
+func (w *world) reinstall(ctx context.Context, takeoverUntil *metav1.Time) {
+	w.t.Helper()
+	w.now = w.now.Add(time.Minute)
+	w.agent(ctx)
+	s := w.server(ctx)
+	before := s.DeepCopy()
+	s.Spec.ReinstallAfter, s.Spec.TakeoverUntil = &metav1.Time{Time: w.now}, takeoverUntil
+	if err := w.api.Patch(ctx, s, client.MergeFrom(before)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestReinstall(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t)
 	c := w.controller()
 	w.run(ctx, 60, always(c), nil, isReady)
-	w.now = w.now.Add(time.Minute)
+	w.guests.refusal = errors.New("2 instances are on s1")
+	w.reinstall(ctx, nil)
+	end := w.now.Add(10 * time.Minute)
+	w.run(ctx, 1000, always(c), nil, func(s *region.Server) bool {
+		if !isReady(s) || w.power != region.PowerOn || w.shutdowns > 0 {
+			t.Fatalf("a host with guests was touched: power %s, %+v", w.power, s.Status.Conditions)
+		}
+		return w.now.After(end)
+	})
+	if r := meta.FindStatusCondition(w.server(ctx).Status.Conditions, server.ConditionReinstallable); r == nil || !strings.Contains(r.Message, "2 instances are on s1") {
+		t.Errorf("condition %+v", r)
+	}
+	if n := w.guests.surveys; n < 5 || n > 12 {
+		t.Errorf("guests were asked about %d times in 10 minutes", n)
+	}
+	w.guests.refusal = nil
+	w.run(ctx, 100, always(c), nil, func(s *region.Server) bool { return w.writes == 2 && isReady(s) })
+	if w.shutdowns != 1 || w.cuts != 0 || w.guests.forgotten != 1 {
+		t.Errorf("%d shutdowns, %d cuts, forgotten %d times; want 1, 0, 1", w.shutdowns, w.cuts, w.guests.forgotten)
+	}
+	end = w.now.Add(time.Hour)
+	w.run(ctx, 1000, always(c), nil, func(s *region.Server) bool { return w.now.After(end) })
+	if s := w.server(ctx); w.writes != 2 || s.Status.Reinstallation != nil || meta.FindStatusCondition(s.Status.Conditions, server.ConditionReinstallable) != nil {
+		t.Errorf("%d image writes, want exactly one more; status %+v", w.writes-1, s.Status)
+	}
+}
+
+// The rights of the old system end with the acceptance, and its power is cut only by a consent that says so.
+func TestReinstallOfDeafSystem(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	c := w.controller()
+	w.run(ctx, 60, always(c), nil, isReady)
+	w.deaf = true
+	w.reinstall(ctx, nil)
+	end := w.now.Add(time.Hour)
+	w.run(ctx, 1000, always(c), nil, func(*region.Server) bool { return w.now.After(end) })
+	if w.power != region.PowerOn || w.cuts > 0 {
+		t.Error("the power of a system that did not shut down was cut without consent")
+	}
+	r := meta.FindStatusCondition(w.server(ctx).Status.Conditions, region.ConditionReady)
+	if r.Reason != region.ReasonShuttingDown || !strings.Contains(r.Message, "spec.takeoverUntil") {
+		t.Errorf("condition %+v", r)
+	}
+	var hosts region.HostList
+	if err := w.api.List(ctx, &hosts); err != nil || len(hosts.Items) > 0 {
+		t.Errorf("%v, the old system still has its rights: %d hosts", err, len(hosts.Items))
+	}
+	w.reinstall(ctx, &metav1.Time{Time: w.now.Add(time.Hour)})
+	w.run(ctx, 200, always(c), nil, func(s *region.Server) bool { return w.writes == 2 && isReady(s) })
+	if w.cuts != 1 {
+		t.Errorf("%d cuts", w.cuts)
+	}
+}
+
+// The time in the marker is the machine's clock's, which may be wrong.
+func TestReinstallWhenMarkerIsFromTheFuture(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	c := w.controller()
+	w.run(ctx, 60, always(c), nil, isReady)
+	w.marker.Installed = "2099-01-01T00:00:00Z"
+	w.reinstall(ctx, nil)
+	w.run(ctx, 100, always(c), nil, func(s *region.Server) bool { return w.writes == 2 && isReady(s) })
+}
+
+// A refused reinstallation leaves the machine off, and says how the old installation is used again.
+func TestRefusedReinstallation(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	c := w.controller()
+	w.run(ctx, 60, always(c), nil, isReady)
+	profile := func(selector region.DiskSelector) {
+		r := &region.Region{}
+		if err := w.api.Get(ctx, client.ObjectKey{Name: "r"}, r); err != nil {
+			t.Fatal(err)
+		}
+		r.Spec.Hardware.Profiles[0].RootDisk = selector
+		if err := w.api.Update(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	profile(region.DiskSelector{SerialNumber: "other"})
+	w.reinstall(ctx, nil)
+	end := w.now.Add(3 * time.Hour)
+	w.run(ctx, 3000, always(c), nil, func(*region.Server) bool { return w.now.After(end) })
 	s := w.server(ctx)
+	r := meta.FindStatusCondition(s.Status.Conditions, region.ConditionReady)
+	if w.power != region.PowerOff || w.boots != 2 || s.Status.Phase != region.PhaseFailed || !strings.Contains(r.Message, "without spec.reinstallAfter") {
+		t.Errorf("power %s, %d boots, want off after 2; %+v", w.power, w.boots, r)
+	}
 	before := s.DeepCopy()
-	s.Spec.ReinstallAfter = &metav1.Time{Time: w.now}
+	s.Spec.ReinstallAfter = nil
 	if err := w.api.Patch(ctx, s, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	w.run(ctx, 100, always(c), nil, func(s *region.Server) bool { return w.writes == 2 && isReady(s) })
-	end := w.now.Add(time.Hour)
-	w.run(ctx, 1000, always(c), nil, func(s *region.Server) bool { return w.now.After(end) })
-	if w.writes != 2 {
-		t.Errorf("%d image writes, want exactly one more", w.writes-1)
+	w.run(ctx, 200, always(c), nil, isReady)
+	if w.writes != 1 {
+		t.Errorf("%d image writes", w.writes)
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -17,6 +18,8 @@ import (
 const (
 	probeTimeout = 45 * time.Second
 	orderTimeout = 3 * time.Minute
+	// surveyTimeout of the question whether guests are on a host.
+	surveyTimeout = time.Minute
 )
 
 // observations caches what BMCs said, by Server UID. Losing it costs another question, nothing else.
@@ -32,6 +35,24 @@ type observed struct {
 	// silences and failures in a row: of questions, and of orders. A BMC that answers questions but
 	// does not obey must not be given orders at full speed.
 	silences, failures int
+	// beat is the heartbeat that was read last; beating: it was renewed since this process first read it.
+	beat          time.Time
+	read, beating bool
+	survey        GuestSurvey
+}
+
+// heartbeat says whether a host's heartbeat was renewed since this process first read it.
+func (o *observations) heartbeat(uid types.UID, beat time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	v := o.of[uid]
+	v.beating = !beat.IsZero() && (v.beating || v.read && !beat.Equal(v.beat))
+	v.read, v.beat = true, beat
+	if o.of == nil {
+		o.of = map[types.UID]observed{}
+	}
+	o.of[uid] = v
+	return v.beating
 }
 
 func (o *observations) get(uid types.UID) observed {
@@ -72,7 +93,7 @@ func (c *Controller) ask(ctx context.Context, s *region.Server, access Access, v
 	old := c.observations.get(s.UID)
 	same := old.CredentialsVersion == version && old.Generation == s.Generation
 	if old.Outcome == OutcomeRefused && !same {
-		// The wish has changed, so a new try is due: also when only the account on the BMC was mended.
+		// The spec has changed, so a new try is due: also when only the account on the BMC was corrected.
 		if err := c.BMCs.Forget(ctx, access.Address); err != nil {
 			c.Log.Debug("BMC session not ended", slog.String("server", s.Name), slog.Any("error", err))
 		}
@@ -81,6 +102,7 @@ func (c *Controller) ask(ctx context.Context, s *region.Server, access Access, v
 	var power region.PowerState
 	var err error
 	next := observed{}
+	next.beat, next.read, next.beating, next.survey = old.beat, old.read, old.beating, old.survey
 	if same {
 		next.failures, next.silences, next.identified = old.failures, old.silences, old.identified
 	}
@@ -123,30 +145,57 @@ func (o *observed) note(err error, outcome Outcome, count *int) {
 	}
 }
 
+// survey asks whether guests are on the server's host.
+func (c *Controller) survey(ctx context.Context, s *region.Server) GuestSurvey {
+	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
+	defer cancel()
+	v := GuestSurvey{Time: c.Now()}
+	if err := c.Guests.Vacate(ctx, s.Name); err != nil {
+		v.Refusal = err.Error()
+		c.Log.Info("host can't be installed again now", slog.String("server", s.Name), slog.Any("error", err))
+	}
+	o := c.observations.get(s.UID)
+	o.survey = v
+	c.observations.put(s.UID, o)
+	return v
+}
+
 // order carries out an action on the machine and enters what came of it into the observation.
-func (c *Controller) order(ctx context.Context, s *region.Server, access Access, version string, action Action) {
+func (c *Controller) order(ctx context.Context, s *region.Server, access Access, version string, action Action) error {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	var err error
 	power := region.PowerOn
+	consent := region.Consent("")
 	switch a := action.(type) {
+	case ShutDown:
+		consent = a.Consent
+		err = c.BMCs.ShutDown(ctx, access)
 	case PowerOff:
-		power = region.PowerOff
+		consent, power = a.Consent, region.PowerOff
 		err = c.BMCs.SetPower(ctx, access, region.PowerOff)
 	case PowerOn:
 		err = c.BMCs.SetPower(ctx, access, region.PowerOn)
 	case Netboot:
+		if s.Status.Reinstallation != nil {
+			if err := c.Guests.Forget(ctx, s.Name); err != nil {
+				return fmt.Errorf("server %s: forget its old system: %w", s.Name, err)
+			}
+		}
 		if err = c.BMCs.SetNetworkBoot(ctx, access, a.Firmware); err == nil {
 			err = c.BMCs.SetPower(ctx, access, region.PowerOn)
 		}
-	default:
-		return
 	}
+	log := c.Log.With(slog.String("server", s.Name), slog.String("action", actionName(action)), slog.String("consent", string(consent)))
 	o := c.observations.get(s.UID)
 	o.Observation = Observation{Outcome: OutcomeAnswered, Time: c.Now(), Power: power, CredentialsVersion: version, Generation: s.Generation}
+	if _, soft := action.(ShutDown); soft && err != nil && !errors.Is(err, ErrCredentials) {
+		// Many BMCs don't do it. The system gets its time all the same.
+		log.Info("BMC did not pass on the request to shut down", slog.Any("error", err))
+		err = nil
+	}
 	o.note(err, OutcomeContradictory, &o.failures)
 	c.observations.put(s.UID, o)
-	log := c.Log.With(slog.String("server", s.Name), slog.String("action", actionName(action)))
 	result := "done"
 	if err != nil {
 		result = "failed"
@@ -154,13 +203,18 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access Access,
 	c.metrics.orders.WithLabelValues(actionName(action), result).Inc()
 	if err != nil {
 		log.Warn("BMC did not carry out an order", slog.Any("error", err), slog.Time("nextTry", o.NextTry))
-		return
+		return nil
 	}
 	log.Info("power action done", slog.String("power", string(power)))
+	return nil
 }
 
 func actionName(a Action) string {
 	switch a.(type) {
+	case Survey:
+		return "Survey"
+	case ShutDown:
+		return "ShutDown"
 	case PowerOff:
 		return "PowerOff"
 	case PowerOn:

@@ -27,13 +27,13 @@ type Adoption struct {
 
 // Plan decides what becomes of a machine by its inventory: exactly one of the results is set. It is
 // evidence on the disk that decides: an installation that is there is kept, even if every status
-// was lost, unless the operator asked for a new one after it was made.
+// was lost, unless regiond has accepted to replace it. The marker's own time decides nothing: it was written by the machine's clock.
 func Plan(w Wish, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adoption, *Refusal) {
 	adopted, refused := findInstallation(w, inv)
 	if refused != nil {
 		return nil, nil, refused
 	}
-	if adopted != nil && !reinstall(w, adopted.Installed, now) {
+	if adopted != nil && w.Reinstallation == nil {
 		return nil, adopted, nil
 	}
 	profile, refused := MatchProfile(w, inv)
@@ -79,8 +79,16 @@ func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
 	return nil, nil
 }
 
+// Reinstallation is the one that was accepted, if it is of the present spec.reinstallAfter. It is over with the new installation.
+func Reinstallation(s *region.Server) *region.ReinstallationStatus {
+	if r := s.Status.Reinstallation; r != nil && s.Spec.ReinstallAfter != nil && r.After.Equal(s.Spec.ReinstallAfter) {
+		return r
+	}
+	return nil
+}
+
 // reinstall says whether the operator asked for an installation newer than the given one. A time in
-// the future is not yet a wish, or else the server would be installed over and over until then.
+// the future is not yet a request, or else the server would be installed over and over until then.
 func reinstall(w Wish, installed, now time.Time) bool {
 	r := w.Spec.ReinstallAfter
 	return r != nil && !r.After(now) && r.After(installed)

@@ -76,7 +76,15 @@ func TestPlan(t *testing.T) {
 			with: func(w *server.Wish) { w.Profiles[0].RootDisk.SerialNumber = "B" }, adopt: "A"},
 		{name: "adopted even where no profile matches", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Profiles = nil }, adopt: "A"},
 		{name: "overwrite does not destroy what is ours", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, adopt: "A"},
-		{name: "our installation, but a newer one is asked for", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Spec.ReinstallAfter = ago(time.Minute) }, disk: "A"},
+		{name: "our installation, but a newer one is asked for", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) {
+			w.Spec.ReinstallAfter, w.Reinstallation = ago(time.Minute), &region.ReinstallationStatus{After: *ago(time.Minute), Accepted: *ago(time.Minute)}
+		}, disk: "A"},
+		{name: "our installation, a newer one is accepted, and the marker's clock was wrong", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true), func(d *inventory.Disk) {
+			d.Marker.Installed = "2037-01-01T00:00:00Z"
+		})}, with: func(w *server.Wish) {
+			w.Spec.ReinstallAfter, w.Reinstallation = ago(time.Minute), &region.ReinstallationStatus{After: *ago(time.Minute), Accepted: *ago(time.Minute)}
+		}, disk: "A"},
+		{name: "our installation, a newer one is asked for but was not accepted: guests may be on it", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Spec.ReinstallAfter = ago(time.Minute) }, adopt: "A"},
 		{name: "our installation is newer than asked for", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Spec.ReinstallAfter = ago(2 * time.Hour) }, adopt: "A"},
 		{name: "our installation, asked for in the future", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}, with: func(w *server.Wish) { w.Spec.ReinstallAfter = ago(-time.Hour) }, adopt: "A"},
 		{name: "cut-off installation of ours is installed again", disks: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, false))}, disk: "A"},

@@ -10,172 +10,174 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// progress is how far the present attempt to netboot and install got, by the times of what was seen.
-type progress struct {
-	requested, seen, reported time.Time
-	stage                     region.InstallStage
-	attempts                  int32
-}
-
-// observedProgress reads the status, leaving out what belongs to a job before the present one.
-func observedProgress(w Wish, f Facts, now time.Time) (p progress) {
-	since := time.Time{}
-	if r := w.Spec.ReinstallAfter; r != nil && !r.After(now) {
-		since = r.Time
-	}
-	of := func(t *metav1.Time) time.Time {
-		if t == nil || t.Time.Before(since) {
-			return time.Time{}
-		}
-		return t.Time
-	}
-	if n := f.Status.Netboot; n != nil {
-		p.requested, p.seen = of(n.Requested), of(n.LastSeen)
-		if !p.requested.IsZero() {
-			p.attempts = n.Attempts
-		}
-	}
-	if i := f.Status.Installation; i != nil {
-		if p.reported = of(i.LastReport); !p.reported.IsZero() {
-			p.stage = i.Stage
-		}
-	}
-	return p
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// prepare brings a server that is not installed to its installation. The BMC answers.
+// prepare brings a server that is not installed to its installation, one phase a function. The BMC answers.
 func (d *decider) prepare() {
-	p := observedProgress(d.w, d.f, d.now)
-	d.Phase = region.PhaseInspecting
-	target := &d.inspected
+	d.Phase, d.target = region.PhaseInspecting, &d.inspected
 	if d.f.Status.Inventory != nil {
-		d.Phase, target = region.PhaseInstalling, &d.installed
+		d.Phase, d.target = region.PhaseInstalling, &d.installed
 	}
-	say := func(reason, message string) {
-		*target = condition(target.Type, metav1.ConditionFalse, reason, message)
-		if target == &d.inspected {
-			d.installed.Reason, d.installed.Message = "WaitingForInspection", message
-		}
-		d.ready = condition(region.ConditionReady, metav1.ConditionFalse, reason, message)
-	}
-
-	if refused := d.refusal(p); refused != nil {
-		d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, refused.Reason, refused.Message)
-		d.stop(region.PhaseFailed, refused.Reason, refused.Message)
-		d.stale(idlePoll)
+	if refused := d.refusal(); refused != nil {
+		d.refuse(refused)
 		return
 	}
 	if d.stale(activePoll) {
-		say("Probing", "waiting for the power state; nothing to do")
+		d.say(region.ReasonProbing, "waiting for the power state; nothing to do")
 		return
 	}
-	off := d.f.BMC.Power == region.PowerOff
-
-	last := latest(latest(p.requested, p.seen), p.reported)
-	// Times in the status are whole seconds.
-	lost := off && d.f.BMC.Time.After(last.Add(time.Second))
-	switch {
-	case last.IsZero() && off:
-		say("Netbooting", "waiting for the machine to be powered on for a network boot; nothing to do")
-		d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: p.attempts + 1}
-
-	case last.IsZero():
-		// The machine runs and nothing is known of it. It may be somebody's production: a BMC that was found
-		// in a range is no permission to cut its power, and neither is a status that was lost. If it has no
-		// system it netboots by itself before long, and is inspected then.
-		if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) {
-			say("PoweringOff", "waiting for the machine to be powered off, since spec.reinstallAfter asks for an installation; nothing to do")
-			d.Action = PowerOff{}
-			return
-		}
-		say("RunningUnknown", waiting("the running machine to netboot, to be powered off, or to be heard of", d.answeredSince(),
-			"it was on when it was found, and regiond leaves alone what it did not start: power it off to have it inspected"))
-
-	case p.reported.Equal(last):
-		late := latest(p.reported, d.f.Listening).Add(installerDeadline)
-		switch {
-		case p.stage == region.StageFailed:
-			say("InstallerFailed", fmt.Sprintf("the installer failed at %s: %s; it is tried again (attempt %d was the last)", stamp(p.reported), d.f.Status.Installation.Message, p.attempts))
-			d.retry(p, p.reported, off)
-		case lost:
-			say("PowerLost", fmt.Sprintf("the machine lost power in stage %s after %s; it is installed again by itself", p.stage, stamp(p.reported)))
-			d.retry(p, p.requested, off)
-		case !d.now.Before(late):
-			say("InstallerSilent", waiting("a report of the installer", p.reported, "it is started again by itself; look at the console if this repeats"))
-			d.retry(p, p.requested, off)
-		default:
-			do := "nothing to do"
-			if m := d.f.Status.Installation.Message; m != "" {
-				do = m
-			}
-			say(string(p.stage), waiting("the installer to finish stage "+string(p.stage), d.stageSince(target.Type, string(p.stage)), do))
-			d.again(late.Sub(d.now))
-		}
-
-	case p.seen.Equal(last):
-		late := latest(p.seen, d.f.Listening).Add(loaderDeadline)
-		switch {
-		case lost:
-			say("PowerLost", fmt.Sprintf("the machine lost power after its network boot at %s; it is started again by itself", stamp(p.seen)))
-			d.retry(p, p.requested, off)
-		case !d.now.Before(late):
-			say("InstallerSilent", waiting("the installer's first report", p.seen, "the machine loaded the network boot loader and then fell silent: look at its console (driver of the NIC? memory?); it is tried again"))
-			d.retry(p, p.seen, off)
-		default:
-			say("LoadingInstaller", waiting("the installer to start", p.seen, "nothing to do"))
-			d.again(late.Sub(d.now))
-		}
-
+	b := d.boot
+	switch off := d.f.BMC.Power == region.PowerOff; {
+	case off && !d.seenSince(b.last()) && b.own(d.now):
+		d.followFirmware() // the state was read before the machine was powered on
+	case off:
+		d.start()
+	case d.w.Reinstallation != nil && b.requested.Before(d.w.Reinstallation.Accepted.Time):
+		d.endOldSystem() // no boot was asked for since
+	case !b.own(d.now):
+		d.leaveAlone()
+	case !b.reported.IsZero():
+		d.followInstaller()
+	case !b.answered.IsZero():
+		d.followLoader()
 	default:
-		late := latest(p.requested, d.f.Listening).Add(netbootDeadline(p.attempts))
-		switch {
-		case lost:
-			say("PowerLost", fmt.Sprintf("the machine is off although it was powered on for a network boot at %s; it is tried again (attempt %d was the last)", stamp(p.requested), p.attempts))
-			d.retry(p, p.requested, off)
-		case !d.now.Before(late):
-			say("NetbootTimeout", waiting("the machine's network boot", p.requested, fmt.Sprintf("no DHCP request of it was seen in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) and LACP fallback, and enable PXE in the firmware; it is tried again", p.attempts)))
-			d.retry(p, p.requested, off)
-		default:
-			say("WaitingForNetboot", waiting("the machine's network boot", p.requested, "nothing to do"))
-			d.again(late.Sub(d.now))
-		}
+		d.followFirmware()
 	}
 }
 
-// retry starts the network boot again: power off first (the override must be set with the machine
-// off), then not sooner than the back-off after the given time.
-func (d *decider) retry(p progress, from time.Time, off bool) {
-	if !off {
-		d.Action = PowerOff{}
-		return
+// say explains the wait by the condition that is to come true next.
+func (d *decider) say(reason, message string) {
+	*d.target = condition(d.target.Type, metav1.ConditionFalse, reason, message)
+	if d.target == &d.inspected {
+		d.installed.Reason, d.installed.Message = region.ReasonWaitingForInspection, message
 	}
-	if at := from.Add(retryAfter(p.attempts)); d.now.Before(at) {
+	d.ready = condition(region.ConditionReady, metav1.ConditionFalse, reason, message)
+}
+
+// refuse leaves a server whose plan is refused as it is, on or off.
+func (d *decider) refuse(r *Refusal) {
+	message := r.Message
+	if d.w.Reinstallation != nil {
+		message += "; without spec.reinstallAfter its old installation is used again"
+	}
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, r.Reason, message)
+	d.stop(region.PhaseFailed, r.Reason, message)
+	d.stale(idlePoll)
+}
+
+// start asks for a network boot of the machine, which is off, not sooner than the back-off allows.
+func (d *decider) start() {
+	b, attempts := d.boot, d.boot.attempts
+	if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) && b.requested.Before(r.Time) {
+		attempts = 0 // of an earlier job
+	}
+	tried := fmt.Sprintf("it is tried again (attempt %d was the last)", attempts)
+	switch {
+	case attempts == 0 || b.requested.IsZero():
+		d.say(region.ReasonNetbooting, "waiting for the machine to be powered on for a network boot; nothing to do")
+	case b.stage == region.StageFailed:
+		d.say(region.ReasonInstallerFailed, fmt.Sprintf("the installer failed at %s: %s; %s", stamp(b.reported), d.f.Status.Installation.Message, tried))
+	case !b.reported.IsZero():
+		d.say(region.ReasonPowerLost, fmt.Sprintf("the machine lost power in stage %s after %s; %s", b.stage, stamp(b.reported), tried))
+	default:
+		d.say(region.ReasonPowerLost, fmt.Sprintf("the machine is off although it was powered on for a network boot at %s; %s", stamp(b.requested), tried))
+	}
+	// A record from the future tells that the clock was set back: it is nothing to wait for.
+	if at := b.last().Add(retryAfter(attempts)); attempts > 0 && d.now.Before(at) && !b.last().After(d.now) {
 		d.again(at.Sub(d.now))
 		return
 	}
-	d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: p.attempts + 1}
+	d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
+}
+
+// leaveAlone what runs on the machine although regiond did not start it. It may be somebody's production: a BMC that was found in a range
+// is no permission to end it, and neither is a profile that now fits, or a status that was lost.
+func (d *decider) leaveAlone() {
+	b := d.boot
+	why := "it was on when it was found"
+	switch {
+	case b.refused:
+		why = "its installation was refused at " + stamp(b.reported) + ", and it is on"
+	case !b.ended.IsZero():
+		why = fmt.Sprintf("it was started by itself or by someone else after the network boot that regiond asked for at %s", stamp(b.requested))
+	case !b.requested.IsZero():
+		why = fmt.Sprintf("the network boot that regiond asked for at %s was last heard of at %s", stamp(b.requested), stamp(b.last()))
+	}
+	if takeover(d.w, d.now) {
+		d.say(region.ReasonShuttingDown, fmt.Sprintf("waiting for the machine to shut down, since spec.takeoverUntil allows it until %s (%s); nothing to do",
+			stamp(d.w.Spec.TakeoverUntil.Time), why))
+		d.shutDown(region.ConsentTakeover, true)
+		return
+	}
+	d.say(region.ReasonRunningUnknown, waiting("the running machine to be powered off", d.answeredSince(),
+		why+", and regiond ends nothing that it did not start: power it off to have it inspected, or allow regiond to, by a time in spec.takeoverUntil"))
+}
+
+// followFirmware waits for the machine to ask for its script.
+func (d *decider) followFirmware() {
+	b := d.boot
+	late := b.deadline(netbootDeadline(b.attempts), d.f.Listening)
+	if d.now.Before(late) {
+		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, "nothing to do"))
+		d.again(late.Sub(d.now))
+		return
+	}
+	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, fmt.Sprintf(
+		"no DHCP request of it was seen in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) "+
+			"and LACP fallback, and enable PXE in the firmware; it is tried again", b.attempts)))
+	d.shutDown(region.ConsentOwnBoot, true) // firmware that found no network may have gone on to a disk
+}
+
+// followLoader waits for the installer's first report.
+func (d *decider) followLoader() {
+	b := d.boot
+	late := b.deadline(loaderDeadline, d.f.Listening)
+	if d.now.Before(late) {
+		d.say(region.ReasonLoadingInstaller, waiting("the installer to start", b.answered, "nothing to do"))
+		d.again(late.Sub(d.now))
+		return
+	}
+	d.say(region.ReasonInstallerSilent, waiting("the installer's first report", b.answered,
+		"the machine loaded the network boot loader and then fell silent: look at its console (driver of the NIC? memory?); it is tried again"))
+	d.shutDown(region.ConsentOwnBoot, true)
+}
+
+// followInstaller waits for its next report.
+func (d *decider) followInstaller() {
+	b := d.boot
+	late := b.deadline(installerDeadline, d.f.Listening)
+	switch {
+	case b.stage == region.StageFailed:
+		d.say(region.ReasonInstallerFailed, fmt.Sprintf("the installer failed at %s: %s; it is tried again (attempt %d was the last)",
+			stamp(b.reported), d.f.Status.Installation.Message, b.attempts))
+		d.Action = PowerOff{Consent: region.ConsentOwnBoot}
+	case !d.now.Before(late):
+		d.say(region.ReasonInstallerSilent, waiting("a report of the installer", b.reported, "it is started again by itself; look at the console if this repeats"))
+		d.Action = PowerOff{Consent: region.ConsentOwnBoot}
+	default:
+		do := "nothing to do"
+		if m := d.f.Status.Installation.Message; m != "" {
+			do = m
+		}
+		d.say(string(b.stage), waiting("the installer to finish stage "+string(b.stage), d.stageSince(d.target.Type, string(b.stage)), do))
+		d.again(late.Sub(d.now))
+	}
 }
 
 // refusal of the plan that follows from the newest inventory. An inventory from before the present
 // network boot, or before the operator asked for a new installation, counts no more.
-func (d *decider) refusal(p progress) *Refusal {
-	inv := d.f.Status.Inventory
-	if inv == nil || p.reported.Before(latest(p.seen, p.requested)) {
+func (d *decider) refusal() *Refusal {
+	inv, i := d.f.Status.Inventory, d.f.Status.Installation
+	if inv == nil || i == nil || i.LastReport == nil || i.LastReport.Time.Before(d.boot.last()) {
 		return nil
 	}
-	if r := d.w.Spec.ReinstallAfter; p.reported.IsZero() && r != nil && !r.After(d.now) {
+	if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) && i.LastReport.Time.Before(r.Time) {
 		return nil
 	}
 	_, _, refused := Plan(d.w, inv, d.now)
 	return refused
 }
+
+// seenSince says whether the power state was read after a time. Times in the status are whole seconds.
+func (d *decider) seenSince(t time.Time) bool { return d.f.BMC.Time.After(t.Add(time.Second)) }
 
 // answeredSince is when the BMC first answered.
 func (d *decider) answeredSince() time.Time {

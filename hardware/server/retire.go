@@ -6,13 +6,10 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// ReasonRetired of the conditions of a server that was taken out of service.
-const ReasonRetired = "Retired"
-
 // retire brings a server off and keeps it off: what it would run when it is on has the passwords of its cloud.
 func (d *decider) retire(blocked, terminal bool) {
 	d.Retired = true
-	d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, ReasonRetired,
+	d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonRetired,
 		"the server is retired; what is on its disk is left alone")
 	if blocked {
 		if !terminal {
@@ -27,12 +24,12 @@ func (d *decider) retire(blocked, terminal bool) {
 	}
 	asked := d.stale(poll)
 	if d.f.BMC.Power == region.PowerOff {
-		d.stop(region.PhaseRetired, ReasonRetired,
+		d.stop(region.PhaseRetired, region.ReasonRetired,
 			"the server is retired and off; when it has left the rack, take it out of region.yaml and: regiond kubectl delete server "+d.w.Name)
 		return
 	}
-	d.stop(region.PhaseNotReady, "Retiring", "waiting for the server to be powered off, since it is retired; nothing to do")
+	d.stop(region.PhaseNotReady, region.ReasonRetiring, "waiting for the server to shut down, since it is retired; its power is cut if it does not; nothing to do")
 	if !asked && d.f.BMC.Power == region.PowerOn {
-		d.Action = PowerOff{}
+		d.shutDown(region.ConsentRetired, true)
 	}
 }

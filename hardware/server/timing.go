@@ -15,7 +15,25 @@ const (
 	installerDeadline = 3 * time.Minute
 	// joinDeadline is from the installation's end to the agent's first report: firmware and first boot.
 	joinDeadline = 15 * time.Minute
+	// shutdownTime is what a system gets to shut down. systemd gives its services 90 s.
+	shutdownTime = 2 * time.Minute
+	// bootLife is how long after its last sign what a machine runs is taken for the network boot that regiond asked for. Deadlines
+	// end bootMargin before, so that there is time to act, by a BMC that has to be asked more than once.
+	bootLife   = 40 * time.Minute
+	bootMargin = 10 * time.Minute
+	// answerTime is how long after a requested boot a ticket may be given. It must reach over the longest netbootDeadline.
+	answerTime = 25 * time.Minute
+	// heartbeatLook is how often a Lease is read that this process has not seen renewed yet.
+	heartbeatLook = 5 * time.Second
+	// conflictRetry is how soon a decision is made again whose status someone else has written meanwhile.
+	conflictRetry = 100 * time.Millisecond
+	// surveyLife is how long the answer that no guest is on a host holds, and surveyEvery how often it is asked for again.
+	surveyLife  = 30 * time.Second
+	surveyEvery = time.Minute
 )
+
+// TicketTime is how long a ticket that was given may wait for its first use: the installer is loaded and lists the hardware.
+const TicketTime = 10 * time.Minute
 
 // netbootDeadline is from power-on to the first request for an iPXE script. It grows, since big
 // machines need ten minutes and more for their self-test.
@@ -23,10 +41,11 @@ func netbootDeadline(attempts int32) time.Duration {
 	return min(time.Duration(max(attempts, 1))*5*time.Minute, 20*time.Minute)
 }
 
-// retryAfter is the least time between two attempts to netboot, counted from the earlier one.
-// Switches hold a port down for minutes after LACP fell silent; trying faster does not help.
+// retryAfter is the least time between two attempts to netboot, counted from the earlier one's last sign.
+// Switches hold a port down for minutes after LACP fell silent; trying faster does not help. Between late attempts the
+// machine is off for most of the time: a disk that comes up instead of the network is not to be cut off every few minutes.
 func retryAfter(attempts int32) time.Duration {
 	steps := []time.Duration{0, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute,
-		5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
+		5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour}
 	return steps[min(max(int(attempts), 0), len(steps)-1)]
 }

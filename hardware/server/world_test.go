@@ -61,6 +61,12 @@ type world struct {
 	whole  bool // the image is on the disk
 	marker *inventory.InstallMarker
 	dead   bool // does not netboot at all
+	deaf   bool // its system does not shut down
+
+	boots     int
+	shutdowns int // asked for
+	cuts      int // of the power, by the BMC
+	guests    guests
 
 	api    client.Client
 	enroll *enrollserver.Server
@@ -90,6 +96,7 @@ func (w *world) SetPower(ctx context.Context, a server.Access, s region.PowerSta
 		return err
 	}
 	if s == region.PowerOff {
+		w.cuts++
 		w.cut()
 		return nil
 	}
@@ -97,6 +104,38 @@ func (w *world) SetPower(ctx context.Context, a server.Access, s region.PowerSta
 		w.power = region.PowerOn
 		w.boot()
 	}
+	return nil
+}
+
+// ShutDown is obeyed by an installed system, and by nothing else.
+func (w *world) ShutDown(ctx context.Context, a server.Access) error {
+	if _, err := w.Power(ctx, a); err != nil {
+		return err
+	}
+	w.shutdowns++
+	if w.doing == "disk" && w.whole && !w.deaf {
+		w.cut()
+	}
+	return nil
+}
+
+// guests of the cloud on the machine.
+type guests struct {
+	w                  *world
+	refusal            error
+	surveys, forgotten int
+}
+
+func (g *guests) Vacate(context.Context, string) error {
+	g.surveys++
+	return g.refusal
+}
+
+func (g *guests) Forget(context.Context, string) error {
+	if g.w.power != region.PowerOff {
+		g.w.t.Error("the old system was forgotten while the machine was on")
+	}
+	g.forgotten++
 	return nil
 }
 
@@ -116,6 +155,7 @@ func (w *world) Forget(context.Context, netip.AddrPort) error { return nil }
 func (w *world) cut() { w.power, w.doing, w.ticket, w.order = region.PowerOff, "", nil, nil }
 
 func (w *world) boot() {
+	w.boots++
 	w.doing, w.since = "disk", w.now
 	if w.once && !w.dead {
 		w.doing = "pxe"
@@ -229,6 +269,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{t: t, now: now, password: pass, power: region.PowerOff}
+	w.guests.w = w
 	w.api = fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&region.Server{}, &region.Host{}).
 		WithIndex(&region.Server{}, server.IdentityIndex, func(o client.Object) []string { return server.IdentityKeys(o.(*region.Server)) }).
@@ -251,7 +292,7 @@ func newWorld(t *testing.T) *world {
 
 // controller is regiond after a start.
 func (w *world) controller() *server.Controller {
-	c := &server.Controller{Client: w.api, Live: w.api, BMCs: w, RegionName: "r", Cleanup: w.enroll.Cleanup,
+	c := &server.Controller{Client: w.api, Live: w.api, BMCs: w, Guests: &w.guests, RegionName: "r", Cleanup: w.enroll.Cleanup,
 		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)}
 	if err := c.Init(nil); err != nil {
 		w.t.Fatal(err)
@@ -294,6 +335,20 @@ func (w *world) run(ctx context.Context, most int, c func() *server.Controller, 
 
 func isReady(s *region.Server) bool {
 	return meta.IsStatusConditionTrue(s.Status.Conditions, region.ConditionReady)
+}
+
+// isJoined: the host's agent speaks, and regiond calls it Ready as soon as it hears it.
+func isJoined(s *region.Server) bool {
+	c := meta.FindStatusCondition(s.Status.Conditions, region.ConditionReady)
+	return c != nil && (c.Reason == region.ReasonNotYetSeen || c.Status == metav1.ConditionTrue)
+}
+
+// obey lets an operator do what regiond asks him for: power off what it does not end.
+func (w *world) obey(ctx context.Context) {
+	c := meta.FindStatusCondition(w.server(ctx).Status.Conditions, region.ConditionReady)
+	if c != nil && c.Reason == region.ReasonRunningUnknown {
+		w.cut()
+	}
 }
 
 func always(c *server.Controller) func() *server.Controller {

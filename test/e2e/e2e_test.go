@@ -64,8 +64,9 @@ func TestRegion(t *testing.T) {
 		l := l.on(t)
 		boot := l.host("bootID")
 		server := l.Status().Machines[0].Server
+		now := time.Now().UTC()
 		l.Seed("regiond", "kubectl", "patch", "server", server, "--type=merge", "-p",
-			fmt.Sprintf(`{"spec":{"reinstallAfter":%q}}`, time.Now().UTC().Format(time.RFC3339)))
+			fmt.Sprintf(`{"spec":{"reinstallAfter":%q,"takeoverUntil":%q}}`, now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
 		stage := func() string {
 			return l.Seed("regiond", "kubectl", "get", "server", server, "-o", "jsonpath={.status.installation.stage} {.status.installation.bytesWritten}")
 		}
@@ -73,7 +74,7 @@ func TestRegion(t *testing.T) {
 			s := stage()
 			return strings.HasPrefix(s, "Writing ") && s != "Writing ", s
 		}
-		l.Eventually("the image is being written", 5*time.Minute, writing)
+		l.Eventually("the image is being written", 8*time.Minute, writing)
 		l.Kill("regiond run")
 		l.ready(t, 2*time.Minute)
 		l.Eventually("the image is still being written, or was", 5*time.Minute, func() (bool, string) {

@@ -28,14 +28,17 @@ const maxMessage = 1024
 // waitForImage is how often an installer asks again while there is no image, in seconds.
 const waitForImage = 15
 
-// inventory takes an installer's first word and tells it what to do.
+// inventory takes an installer's first report and tells it what to do.
 func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.InventoryReport) (any, error) {
-	srv, ticket, err := s.verify(ctx, kindTicket, bearer(r))
+	srv, ticket, err := s.ticket(ctx, bearer(r))
 	if err != nil {
 		return nil, err
 	}
 	inv := &report.Inventory
 	if err := sameMachine(srv, ticket, inv); err != nil {
+		return nil, err
+	}
+	if err := s.use(ctx, srv, ticket); err != nil {
 		return nil, err
 	}
 	log := s.Log.With(slog.String("server", srv.Name), slog.String("from", source4(r).String()))
@@ -44,40 +47,34 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	if err := s.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
-	need, err := s.needsJob(ctx, srv, all.Items)
+	wish, facts, err := s.read(ctx, srv, all.Items)
 	if err != nil {
 		return nil, err
 	}
-	if !need {
-		log.Info("installer reported, but there is no job: it is told to boot the disk")
-		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "there is no job for this server"}, func(st *region.ServerStatus) { st.Inventory = inv })
-	}
-	wish, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
-	if err != nil {
-		return nil, err
+	if job := server.Wanted(wish, facts, now); !job.Needed {
+		log.Info("installer reported, but there is no job: it is told to boot the disk", slog.String("because", job.Because))
+		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "there is no job for this server: " + job.Because},
+			func(st *region.ServerStatus) { st.Inventory = inv })
 	}
 	stage := region.InstallationStatus{Stage: region.StageInspecting, Started: &metav1.Time{Time: now}, LastReport: &metav1.Time{Time: now}}
 	if old := srv.Status.Installation; old != nil && old.Stage == region.StageInspecting && old.Started != nil && !old.Started.Time.Before(issued(ticket)) {
 		stage.Started = old.Started
 	}
-	set := func(st *region.ServerStatus) { st.Inventory, st.Installation = inv, &stage }
+	set := func(st *region.ServerStatus) {
+		st.Inventory, st.Installation = inv, &stage
+		restore(st, ticket)
+	}
 
 	plan, adopted, refused := server.Plan(wish, inv, now)
 	switch {
 	case refused != nil:
-		stage.Stage, stage.Message = region.StageFailed, refused.Message
+		stage.Stage, stage.Message, stage.Refusal = region.StageFailed, refused.Message, refused.Reason
 		log.Warn("installation refused", slog.String("reason", refused.Reason), slog.String("message", refused.Message))
-		if server.ByItself(srv.Status) { // it goes on as if regiond had not been there
-			return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: refused.Message}, set)
-		}
 		// regiond switched it on: a disk with an unknown system must not come to life by that.
 		return s.record(ctx, srv, enroll.Instruction{PowerOff: true, Message: refused.Message}, set)
 	case adopted != nil:
 		stage.Stage, stage.Image, stage.Disk = region.StageInstalled, adopted.Image, diskName(adopted.Disk)
-		stage.Finished = &metav1.Time{Time: now}
-		if !adopted.Installed.IsZero() {
-			stage.Finished.Time = adopted.Installed
-		}
+		stage.Finished = &metav1.Time{Time: adoptedAt(srv.Status.Installation, adopted, now)}
 		log.Info("the disk already holds this server's installation: adopted", slog.String("image", adopted.Image), slog.String("disk", stage.Disk))
 		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "the disk already holds this server's installation"}, set)
 	}
@@ -121,9 +118,21 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}}, nil
 }
 
+// adoptedAt is when the installation that is on the disk was made. regiond's own record decides; what the machine's clock wrote into the
+// marker is believed unless it is in the future.
+func adoptedAt(record *region.InstallationStatus, a *server.Adoption, now time.Time) time.Time {
+	switch {
+	case record != nil && record.Finished != nil:
+		return record.Finished.Time
+	case a.Installed.IsZero(), a.Installed.After(now):
+		return now
+	}
+	return a.Installed
+}
+
 // progress takes an installer's report.
 func (s *Server) progress(ctx context.Context, r *http.Request, p enroll.Progress) (any, error) {
-	srv, _, err := s.verify(ctx, kindTicket, bearer(r))
+	srv, ticket, err := s.ticket(ctx, bearer(r))
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +169,10 @@ func (s *Server) progress(ctx context.Context, r *http.Request, p enroll.Progres
 	case p.Refetched > 0:
 		log.Warn("installer fetched corrupted chunks again", slog.Int("refetched", p.Refetched))
 	}
-	return s.record(ctx, srv, nil, func(st *region.ServerStatus) { st.Installation = &next })
+	return s.record(ctx, srv, nil, func(st *region.ServerStatus) {
+		st.Installation = &next
+		restore(st, ticket)
+	})
 }
 
 // record writes a status and returns the answer to give.

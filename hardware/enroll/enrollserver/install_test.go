@@ -92,40 +92,16 @@ func TestUnknownMachineGetsNothing(t *testing.T) {
 	}
 }
 
-// A machine that restarted with the network first in its boot order, and that may not be installed,
-// reaches its own system: now, and each time after.
-func TestRefusedPlanOfMachineThatCameByItself(t *testing.T) {
-	w := newWorld(t)
-	ticket := w.netboot(uuid1, "SN1", mac1)
-	var i enroll.Instruction
-	foreign := inventory.Disk{Name: "vda", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD, Content: "LVM"}
-	if code, _ := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1, foreign), &i); code != 200 || !i.BootDisk || i.PowerOff || i.Install != nil {
-		t.Errorf("%d %+v", code, i)
-	}
-	if again := w.netboot(uuid1, "SN1", mac1); again != nil {
-		t.Error("it was given the installer again")
-	}
-}
-
 func TestRefusedPlanPowersOff(t *testing.T) {
 	w := newWorld(t)
-	asked := &region.Server{}
-	if err := w.get(asked, "", "s1"); err != nil {
-		t.Fatal(err)
-	}
-	asked.Status.Netboot = &region.NetbootStatus{Requested: &metav1.Time{Time: w.now}}
-	if err := w.api.Status().Update(t.Context(), asked); err != nil {
-		t.Fatal(err)
-	}
 	ticket := w.netboot(uuid1, "SN1", mac1)
 	var i enroll.Instruction
 	foreign := inventory.Disk{Name: "vda", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD, Content: "LVM"}
 	if code, _ := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1, foreign), &i); code != 200 || !i.PowerOff || i.Install != nil || !strings.Contains(i.Message, "LVM") {
 		t.Errorf("%d %+v", code, i)
 	}
-	s := &region.Server{}
-	if err := w.get(s, "", "s1"); err != nil || s.Status.Installation.Stage != region.StageFailed || s.Status.Inventory == nil {
-		t.Errorf("%v %+v", err, s.Status)
+	if s := w.get1("s1"); s.Status.Installation.Stage != region.StageFailed || s.Status.Installation.Refusal != "DiskNotSelected" || s.Status.Inventory == nil {
+		t.Errorf("%+v", s.Status)
 	}
 }
 
@@ -147,6 +123,21 @@ func TestAdoption(t *testing.T) {
 	}
 	if w.get(&corev1.Secret{}, server.Namespace, "join-s1") == nil {
 		t.Error("an adopted system needs no join token")
+	}
+}
+
+// A marker that was written by a clock that was wrong is no reason to ignore later requests.
+func TestAdoptionOfMarkerFromTheFuture(t *testing.T) {
+	w := newWorld(t)
+	ticket := w.netboot(uuid1, "SN1", mac1)
+	marked := inventory.Disk{Name: "vda", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD,
+		Marker: &inventory.InstallMarker{RegionUID: "region-uid", ServerUID: "uid-1", Complete: true, Image: "trixie-0", Installed: "2099-01-01T00:00:00Z"}}
+	var i enroll.Instruction
+	if code, _ := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1, marked), &i); code != 200 || !i.BootDisk {
+		t.Errorf("%d %+v", code, i)
+	}
+	if got := w.get1("s1").Status.Installation.Finished; !got.Time.Equal(w.now) {
+		t.Errorf("installed at %s by regiond's record, want %s", got, w.now)
 	}
 }
 

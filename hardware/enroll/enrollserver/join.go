@@ -62,7 +62,22 @@ func (s *Server) joining(ctx context.Context, bearer, systemUUID string) (peer, 
 		return peer{}, nil, refusal(enroll.ReasonWrongServer, "the token was issued for server %s with system UUID %s, it came from a machine with %q",
 			srv.Name, bound, systemUUID)
 	}
+	if err := s.inService(srv, issued(token)); err != nil {
+		return peer{}, nil, err
+	}
 	return s.installed(srv), token, nil
+}
+
+// inService refuses a server's system that has no rights any more: the server was retired, or is being installed again and
+// the system is the one from before, as the time says at which its token was issued.
+func (s *Server) inService(srv *region.Server, issued time.Time) error {
+	if srv.Spec.Retired {
+		return refusal(enroll.ReasonWrongServer, "server %s is retired; to have it back: regiond kubectl patch server %[1]s --type merge -p '{\"spec\":{\"retired\":false}}'", srv.Name)
+	}
+	if r := server.Reinstallation(srv); r != nil && issued.Before(r.Accepted.Time) {
+		return refusal(enroll.ReasonWrongServer, "server %s is being installed again since %s; the system that was on it has no rights any more", srv.Name, stamp(r.Accepted.Time))
+	}
+	return nil
 }
 
 func (s *Server) installed(srv *region.Server) peer {
@@ -187,6 +202,9 @@ func (s *Server) renewing(ctx context.Context, name, systemUUID string) (peer, e
 		if known := machineUUID(srv); known != "" && !sameUUID(known, systemUUID) {
 			return peer{}, refusal(enroll.ReasonWrongServer, "the certificate belongs to server %s with system UUID %s, it came from a machine with %q",
 				name, known, systemUUID)
+		}
+		if err := s.inService(srv, time.Time{}); err != nil {
+			return peer{}, err
 		}
 		return s.installed(srv), nil
 	}

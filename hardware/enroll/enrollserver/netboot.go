@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,49 +44,90 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 		return nil, nil
 	}
 	srv := found[0]
-	log = log.With(slog.String("server", srv.Name))
-	now := s.Now()
-	before := srv.DeepCopy()
-	if srv.Status.Netboot == nil {
-		srv.Status.Netboot = &region.NetbootStatus{}
-	}
-	srv.Status.Netboot.LastSeen = &metav1.Time{Time: now}
-	srv.Status.Netboot.MACAddress = m.MAC.String()
-	srv.Status.Netboot.Address = ""
-	if m.Address.IsValid() {
-		srv.Status.Netboot.Address = m.Address.String()
-	}
-	if err := s.Client.Status().Patch(ctx, srv, client.MergeFrom(before)); err != nil {
-		return nil, fmt.Errorf("server %s: record the network boot: %w", srv.Name, err)
-	}
-	need, err := s.needsJob(ctx, srv, list.Items)
+	w, f, err := s.read(ctx, srv, list.Items)
 	if err != nil {
 		return nil, err
 	}
-	if !need {
-		log.Info("netboot: no job, the machine is told to boot its disk")
+	now := s.Now()
+	job := server.NeedsJob(w, f, m.MAC.String(), now)
+	s.reasons.log(log.With(slog.String("server", srv.Name)), srv.Name, job)
+	if err := s.recordNetboot(ctx, srv, m, job.Needed, now); err != nil {
+		return nil, err
+	}
+	if !job.Needed {
 		return nil, nil
 	}
 	token, err := s.issue(ctx, kindTicket, srv, map[string]string{
-		keyMAC: m.MAC.String(), keyAddress: srv.Status.Netboot.Address, keySystemUUID: m.UUID})
+		keyMAC: m.MAC.String(), keyAddress: srv.Status.Netboot.Address, keySystemUUID: m.UUID,
+		keyRequested: stamp(srv.Status.Netboot.Requested.Time), keyExpires: stamp(now.Add(server.TicketTime))})
 	if err != nil {
 		return nil, err
 	}
 	s.metrics.tokens.WithLabelValues(kindTicket, "issued").Inc()
-	log.Info("netboot: ticket issued")
-	return &enroll.Ticket{URL: s.URL, CA: string(s.CA), Token: token, MACAddress: m.MAC.String(), Time: now.UTC().Format(time.RFC3339)}, nil
+	return &enroll.Ticket{URL: s.URL, CA: string(s.CA), Token: token, MACAddress: m.MAC.String(), Time: stamp(now)}, nil
 }
 
-// needsJob says whether a server is to be installed; all are all servers.
-func (s *Server) needsJob(ctx context.Context, srv *region.Server, all []region.Server) (bool, error) {
+// recordNetboot writes down that a machine asked, before it is given a ticket.
+func (s *Server) recordNetboot(ctx context.Context, srv *region.Server, m Machine, answer bool, now time.Time) error {
+	before := srv.DeepCopy()
+	if srv.Status.Netboot == nil {
+		srv.Status.Netboot = &region.NetbootStatus{}
+	}
+	n := srv.Status.Netboot
+	n.LastSeen, n.MACAddress, n.Address = &metav1.Time{Time: now}, m.MAC.String(), ""
+	if m.Address.IsValid() {
+		n.Address = m.Address.String()
+	}
+	switch {
+	case answer && (n.Answered == nil || n.Answered.Before(n.Requested)):
+		n.Answered, n.AnsweredMACAddress = n.LastSeen, n.MACAddress
+	case !answer && server.Restarted(before.Status):
+		n.Ended = n.LastSeen
+	}
+	// Of two that ask at the same time one is answered.
+	if err := s.Client.Status().Patch(ctx, srv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("server %s: record the network boot: %w", srv.Name, err)
+	}
+	return nil
+}
+
+// read collects what decisions about a server are made from; all are all servers.
+func (s *Server) read(ctx context.Context, srv *region.Server, all []region.Server) (server.Wish, server.Facts, error) {
 	w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
 	if err != nil {
-		return false, err
+		return server.Wish{}, server.Facts{}, err
 	}
 	f, err := server.ReadFacts(ctx, s.Client, srv)
 	if err != nil {
-		return false, err
+		return server.Wish{}, server.Facts{}, err
 	}
 	f.Duplicates = server.Duplicates(all, srv)
-	return srv.DeletionTimestamp.IsZero() && server.NeedsJob(w, f, s.Now()), nil
+	return w, f, nil
 }
+
+// reasons remembers why servers were given the installer or not, so that only changes are logged.
+type reasons struct {
+	mu sync.Mutex
+	of map[string]server.Job
+}
+
+func (r *reasons) log(log *slog.Logger, name string, job server.Job) {
+	r.mu.Lock()
+	old, known := r.of[name]
+	if r.of == nil {
+		r.of = map[string]server.Job{}
+	}
+	r.of[name] = job
+	r.mu.Unlock()
+	level := slog.LevelInfo
+	if known && old == job {
+		level = slog.LevelDebug
+	}
+	text := "netboot: the machine is told to boot its disk"
+	if job.Needed {
+		text = "netboot: the machine is given a ticket"
+	}
+	log.Log(context.Background(), level, text, slog.String("because", job.Because))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -51,6 +51,7 @@ type Server struct {
 	roots   *x509.CertPool
 	metrics metrics
 	limits  *limits
+	reasons reasons
 }
 
 // New checks the configuration.

@@ -34,13 +34,14 @@ const (
 	keyHash       = "sha256"     // of the token, in hex
 	keyServerUID  = "serverUID"  // whom it was issued for
 	keyHostUID    = "hostUID"    // join: whom it was issued for, if regiond did not install it
-	keyExpires    = "expires"    // join: RFC 3339, if it does by itself
+	keyExpires    = "expires"    // RFC 3339, if it does by itself; a ticket that was used, otherwise from then on
+	keyRequested  = "requested"  // ticket: RFC 3339, the network boot that it was given in
 	keySystemUUID = "systemUUID" // SMBIOS UUID of the machine
 	keyMAC        = "macAddress" // ticket: of the interface that netbooted
 	keyAddress    = "address"    // ticket: leased to that interface
 	keyIssued     = "issued"     // RFC 3339
 	keyUsedBy     = "usedBy"     // join: SHA-256 of the public key that the token was used with, in hex
-	keyUsed       = "used"       // join: when
+	keyUsed       = "used"       // when
 )
 
 func secretName(kind, serverName string) string { return kind + "-" + serverName }

@@ -91,16 +91,21 @@ type world struct {
 	now    time.Time
 }
 
+// requested is the record of a network boot that regiond has just asked for.
+func requested(at time.Time) *region.NetbootStatus {
+	return &region.NetbootStatus{Requested: &metav1.Time{Time: at}, ObservedOff: &metav1.Time{Time: at}, Attempts: 1}
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), certificatesv1.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, signer: newSigner(t), now: time.Now()}
+	w := &world{t: t, signer: newSigner(t), now: time.Now().Truncate(time.Second)}
 	server := func(name, uid, uuid, serial, address string) *region.Server {
 		return &region.Server{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}, Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: address, Credentials: "lab"}},
-			Status: region.ServerStatus{BMC: &region.BMCStatus{SystemUUID: uuid, SerialNumber: serial}}}
+			Status: region.ServerStatus{BMC: &region.BMCStatus{SystemUUID: uuid, SerialNumber: serial}, Netboot: requested(w.now)}}
 	}
 	s1, s2 := server("s1", "uid-1", uuid1, "SN1", "10.98.0.11"), server("s2", "uid-2", uuid2, "SN2", "10.98.0.12")
 	w.api = fake.NewClientBuilder().WithScheme(scheme).

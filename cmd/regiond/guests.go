@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/region"
+)
+
+// guests lets the hardware controllers ask the region's OpenStack clusters about the instances on a host.
+type guests struct {
+	api client.Client
+	log *slog.Logger
+}
+
+func newGuests(conf *rest.Config, log *slog.Logger) (*guests, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	api, err := client.New(conf, client.Options{Scheme: scheme})
+	return &guests{api: api, log: log}, err
+}
+
+// Vacate implements server.Guests.
+func (g *guests) Vacate(ctx context.Context, host string) error {
+	survey, err := retirement.Look(ctx, g.api, host, controller.Target)
+	if err != nil {
+		return err
+	}
+	return survey.Vacate(ctx, g.progress(host))
+}
+
+// Forget implements server.Guests.
+func (g *guests) Forget(ctx context.Context, host string) error {
+	survey, err := retirement.Look(ctx, g.api, host, controller.Target)
+	if err != nil {
+		return err
+	}
+	return survey.Forget(ctx, g.progress(host))
+}
+
+func (g *guests) progress(host string) func(string) {
+	return func(text string) {
+		g.log.Info("host leaves its OpenStack cluster", slog.String("host", host), slog.String("step", text))
+	}
+}
