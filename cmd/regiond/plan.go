@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
 
@@ -25,8 +27,9 @@ func newPlanCommand() *cobra.Command {
 		Short: "Show what a region file would change in the running region, and what follows from it",
 		Long: `Show what a region file would change in the running region: the declaration, Kubernetes objects and
 files of compute nodes together, and what follows from it: which pods and which services of nodes
-restart. Nothing is changed. Clusters run the templates and images of their last apply; what a newer
-regiond or newer images would change is in the plan, too. What differs is asked of the control plane by a dry run, so that a plan
+restart, when each field of the declaration takes effect, and which disks would be overwritten.
+Nothing is changed. Clusters run the templates and images of their last apply; what a newer regiond or
+newer images would change is in the plan, too. What differs is asked of the control plane by a dry run, so that a plan
 without changes is one whose apply writes nothing. Secrets are not shown.
 
 + is created, ~ is changed, ± is replaced, - is deleted, → is what follows, ! is a warning.`,
@@ -88,6 +91,10 @@ func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *regio
 	}
 	if cluster == "" {
 		p, err := rollout.PlanRegion(cmd.Context(), api, r, clusters)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		p.Machines, err = server.Foresee(cmd.Context(), api, r, time.Now())
 		return api, r, p, err
 	}
 	i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == cluster })

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/region"
 )
 
 // Action is what is to be done with an object.
@@ -42,6 +44,8 @@ type Field struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`
 	New  string `json:"new,omitempty"`
+	// Effects say when a field of the Region takes effect.
+	Effects []region.Effect `json:"effects,omitempty"`
 }
 
 // Compare says what applying an object would change, by a dry run.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"regiond.dev/regiond/region"
 )
 
 // signs of actions, as people know them from other tools.
@@ -18,6 +20,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "Region %s\n\n", p.Region)
 		writeChanges(&b, p.Declarations)
 	}
+	writeMachines(&b, p.Machines)
 	for _, c := range p.Clusters {
 		c.write(&b)
 	}
@@ -109,18 +112,48 @@ func writeChanges(b *bytes.Buffer, changes []Change) {
 		for _, f := range c.Fields {
 			switch {
 			case f.Old == "":
-				fmt.Fprintf(b, "      + %s: %s\n", f.Path, f.New)
+				fmt.Fprintf(b, "      + %s: %s", f.Path, f.New)
 			case f.New == "":
-				fmt.Fprintf(b, "      - %s: %s\n", f.Path, f.Old)
+				fmt.Fprintf(b, "      - %s: %s", f.Path, f.Old)
 			default:
-				fmt.Fprintf(b, "      %s: %s → %s\n", f.Path, f.Old, f.New)
+				fmt.Fprintf(b, "      %s: %s → %s", f.Path, f.Old, f.New)
 			}
+			fmt.Fprintln(b, effects(f.Effects))
 		}
 		if c.Consequence != "" {
 			fmt.Fprintf(b, "      → %s\n", c.Consequence)
 		}
 	}
 	if len(changes) > 0 {
+		fmt.Fprintln(b)
+	}
+}
+
+// effects of a field, in words.
+func effects(all []region.Effect) string {
+	if len(all) == 0 {
+		return ""
+	}
+	words := make([]string, len(all))
+	for i, e := range all {
+		words[i] = e.String()
+	}
+	return "  (takes effect " + strings.Join(words, "; ") + ")"
+}
+
+// writeMachines marks what can't be undone as a warning.
+func writeMachines(b *bytes.Buffer, all []region.Consequence) {
+	for _, c := range all {
+		sign, about := "→", ""
+		if c.Overwritten != nil {
+			sign = "!"
+		}
+		if c.Server != "" {
+			about = "server " + c.Server + ": "
+		}
+		fmt.Fprintf(b, "  %s %s%s\n", sign, about, c.Consequence)
+	}
+	if len(all) > 0 {
 		fmt.Fprintln(b)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/region"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -47,7 +48,13 @@ func TestPlanText(t *testing.T) {
 		"spec: {strategy: {type: Recreate}, template: {spec: {volumes: [{name: config, secret: {secretName: config-nova-2222222222}}]}}}")
 	p := &rollout.Plan{
 		Region:       "r1",
-		Declarations: []rollout.Change{{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "OpenStackCluster", Name: "lab"}, Fields: []rollout.Field{{Path: "spec.values", New: `{"nova":{"debug":true}}`}}}},
+		Declarations: []rollout.Change{
+			{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "Region", Name: "r1"}, Fields: []rollout.Field{
+				{Path: "spec.hardware.profiles[compute]", New: "{}", Effects: []region.Effect{region.AtOnce, region.NextInstallation}},
+				{Path: "spec.images.dir", Old: "/a", New: "/b", Effects: []region.Effect{region.AtStart}}}},
+			{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "OpenStackCluster", Name: "lab"}, Fields: []rollout.Field{{Path: "spec.values", New: `{"nova":{"debug":true}}`}}}},
+		Machines: []region.Consequence{{Consequence: "BMCs are searched"}, {Server: "r1-1", Consequence: "disk sda serial S1 is overwritten",
+			Overwritten: &region.OverwrittenDisk{Name: "sda", SerialNumber: "S1", Holds: "GPT, LVM"}}},
 		Clusters: []*rollout.ClusterPlan{
 			{Cluster: "lab", Release: "epoxy",
 				Changes: []rollout.Change{

@@ -19,8 +19,10 @@ import (
 type Plan struct {
 	Region string `json:"region"`
 	// Declarations are the Region and OpenStackCluster objects.
-	Declarations []Change       `json:"declarations,omitempty"`
-	Clusters     []*ClusterPlan `json:"clusters,omitempty"`
+	Declarations []Change `json:"declarations,omitempty"`
+	// Machines are what follows for servers and disks; the caller, who knows of hardware, fills it in.
+	Machines []region.Consequence `json:"machines,omitempty"`
+	Clusters []*ClusterPlan       `json:"clusters,omitempty"`
 
 	objects   []*unstructured.Unstructured
 	gone      []region.OpenStackCluster
@@ -90,7 +92,9 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 			change.Fields[i].Old, change.Fields[i].New = openstack.RedactUnknown(f.Old), openstack.RedactUnknown(f.New)
 		}
 		if change.Object.Kind == "Region" {
-			change.Consequence = regionConsequence(change)
+			for i, f := range change.Fields {
+				change.Fields[i].Effects = region.Effects(f.Path)
+			}
 		}
 		changes = append(changes, change)
 	}
@@ -103,16 +107,6 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 		p.Clusters = append(p.Clusters, one)
 	}
 	return nil
-}
-
-// regionConsequence: controllers take OpenStack clusters from their own objects, and everything else from the region file at their start.
-func regionConsequence(c Change) string {
-	for _, f := range c.Fields {
-		if !strings.HasPrefix(f.Path, "spec.openstack") {
-			return "what is not below spec.openstack takes effect when regiond starts again"
-		}
-	}
-	return ""
 }
 
 func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*ClusterPlan, error) {

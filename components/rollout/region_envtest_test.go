@@ -73,8 +73,12 @@ func testDeclare(t *testing.T, c client.Client) {
 		r.Spec.Hardware = region.Hardware{}
 	}
 	r.Spec.Networks.Provisioning.DHCP.Range = "10.99.0.100-10.99.0.150"
-	if p, err = rollout.PlanRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 || !strings.Contains(p.Declarations[0].Consequence, "takes effect when regiond starts again") {
-		t.Errorf("%v, %+v", err, p)
+	if p, err = rollout.PlanRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 {
+		t.Fatalf("%v, %+v", err, p)
+	}
+	want := []rollout.Field{{Path: "spec.networks.provisioning.dhcp.range", Old: "10.99.0.100-10.99.0.199", New: "10.99.0.100-10.99.0.150", Effects: []region.Effect{region.AtStart}}}
+	if got := p.Declarations[0].Fields; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
