@@ -47,7 +47,7 @@ import (
 type Config struct {
 	// REST is the API server, with all rights.
 	REST *rest.Config
-	// Region as stored. Clusters of it that are not there are created at the start; everything else is read from the API server.
+	// Region as stored when regiond started. Clusters of it that are not there are created then; later they are read from the API server.
 	Region *region.Region
 	// DataDir of the control plane: databases are below it.
 	DataDir string
@@ -81,7 +81,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
-	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), RegionName: c.Region.Name, DataDir: c.DataDir,
+	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), Region: c.Region, DataDir: c.DataDir,
 		Templates: templates, Compose: (*openstack.Composer).Desired, Cloud: Prober{}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
 		Now: time.Now, Log: c.Log.With(slog.String("component", "openstack"))}
 	if err := controller.setup(m, c.Registry); err != nil {
@@ -162,7 +162,7 @@ func newManager(c Config) (manager.Manager, error) {
 
 // Init checks what the controller was given, and registers its metrics.
 func (c *Controller) Init(registry prometheus.Registerer) error {
-	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.RegionName == "" || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
+	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.Region == nil || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
 		c.Space == nil || c.Own == nil || c.Pin == nil || c.Now == nil || c.Log == nil {
 		return errors.New("openstack controller: every field must be set")
 	}
@@ -201,7 +201,6 @@ func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error
 		Watches(&corev1.Pod{}, labelled).
 		Watches(&corev1.Service{}, labelled).
 		Watches(&region.Host{}, every).
-		Watches(&region.Region{}, every, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesMetadata(&corev1.Secret{}, every, builder.WithPredicates(hostSecrets)).
 		Named("openstackcluster").
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2}).

@@ -56,11 +56,7 @@ func (t *turn) observe(ctx context.Context) error {
 // wish finds out what is wished. What is wrong with that is a fact, and not an error of the turn.
 func (t *turn) wish(ctx context.Context) error {
 	trouble := func(reason string, err error) { t.facts.Trouble = &Trouble{Reason: reason, Message: clip(err.Error())} }
-	reg := &region.Region{}
-	if err := t.Live.Get(ctx, client.ObjectKey{Name: t.RegionName}, reg); err != nil {
-		return fmt.Errorf("region %s: %w", t.RegionName, err)
-	}
-	stop, err := t.pin(ctx, reg)
+	stop, err := t.pin(ctx, t.Region)
 	if err != nil {
 		return err
 	}
@@ -70,7 +66,7 @@ func (t *turn) wish(ctx context.Context) error {
 		if t.input.Secrets, err = rollout.Secrets(ctx, t.Live, t.cluster.Name); err != nil {
 			return err
 		}
-		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, reg, t.cluster) // they are told of all the same
+		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.facts.Release = string(t.cluster.InForce())
@@ -84,14 +80,14 @@ func (t *turn) wish(ctx context.Context) error {
 		trouble("SecretsMissing", err)
 		return nil
 	}
-	gathered, err := rollout.Gather(ctx, t.Client, reg, t.cluster)
+	gathered, err := rollout.Gather(ctx, t.Client, t.Region, t.cluster)
 	if err != nil {
 		if ctx.Err() != nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			return err
 		}
 		trouble(region.ReasonNotConfigurable, err)
 		t.input = gathered.Input
-		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, reg, t.cluster) // they are told of all the same
+		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.input = gathered.Input

@@ -116,10 +116,6 @@ func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Co
 }
 
 // letGo of the images that a removed cluster ran.
-func (c *Controller) letGo(ctx context.Context, cluster string) error {
-	reg := &region.Region{}
-	if err := c.Live.Get(ctx, client.ObjectKey{Name: c.RegionName}, reg); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	return oci.LetGo(reg.Spec.Images.Dir, cluster)
+func (c *Controller) letGo(cluster string) error {
+	return oci.LetGo(c.Region.Spec.Images.Dir, cluster)
 }

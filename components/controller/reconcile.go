@@ -32,8 +32,8 @@ type Controller struct {
 	Live client.Client
 	// Metadata of the hosts' Secrets, from a cache.
 	Metadata client.Reader
-	// RegionName of the Region object.
-	RegionName string
+	// Region as it was when regiond started: networks and folders take effect at a start (region.AtStart).
+	Region *region.Region
 	// DataDir of the control plane.
 	DataDir string
 	// Templates that clusters are pinned to.
@@ -164,7 +164,7 @@ func (c *Controller) remove(ctx context.Context, cluster *region.OpenStackCluste
 	if !gone {
 		return ctrl.Result{RequeueAfter: 2 * time.Second}, nil
 	}
-	if err := c.letGo(ctx, cluster.Name); err != nil {
+	if err := c.letGo(cluster.Name); err != nil {
 		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	before := cluster.DeepCopy()

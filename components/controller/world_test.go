@@ -161,7 +161,11 @@ func (w *world) build(file string, first int) oci.Set {
 // controller is a process that was just started: it knows nothing.
 func (w *world) controller() *controller.Controller {
 	w.t.Helper()
-	c := &controller.Controller{Client: w.api, Live: w.api, Metadata: w.api, RegionName: "r1", DataDir: w.dir, Compose: w.compose,
+	reg := &region.Region{}
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "r1"}, reg); err != nil {
+		w.t.Fatal(err)
+	}
+	c := &controller.Controller{Client: w.api, Live: w.api, Metadata: w.api, Region: reg, DataDir: w.dir, Compose: w.compose,
 		Templates: &rollout.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
 		Space: func(string) (uint64, uint64, error) { return w.free, 100 << 30, nil },
 		Pin: func(_ context.Context, set oci.Set) error {
