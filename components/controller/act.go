@@ -79,6 +79,9 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 	for _, w := range written {
 		t.log.Info("applied", slog.String("object", w.String()), slog.String("gate", p.Gate))
 	}
+	if len(written) > 0 {
+		t.seen.pruned = check{} // another wish came between, also if this one was pruned for a moment ago
+	}
 	if err != nil {
 		return err
 	}

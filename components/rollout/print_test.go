@@ -47,7 +47,7 @@ func TestPlanText(t *testing.T) {
 	after := object(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: nova-api, namespace: openstack-lab, labels: {a: b}}\n"+
 		"spec: {strategy: {type: Recreate}, template: {spec: {volumes: [{name: config, secret: {secretName: config-nova-2222222222}}]}}}")
 	p := &rollout.Plan{
-		Region:       "r1",
+		Region: "r1",
 		Declarations: []rollout.Change{
 			{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "Region", Name: "r1"}, Fields: []rollout.Field{
 				{Path: "spec.hardware.profiles[compute]", New: "{}", Effects: []region.Effect{region.AtOnce, region.NextInstallation}},

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
@@ -29,8 +30,8 @@ var prunable = []schema.GroupVersionKind{
 // kept are kinds that are never pruned, wished or not.
 var kept = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume"}
 
-// Prune deletes what regiond has made for a cluster before and is not wished any more, and returns it. Configuration that a pod,
-// or an earlier ReplicaSet that one could go back to, still uses is left for a later time.
+// Prune deletes what regiond has made for a cluster before and is not desired any more, and returns it. Configuration that a pod,
+// or an earlier ReplicaSet that one could go back to, still uses is left for a later time; that of pods which stop goes with them.
 func Prune(ctx context.Context, c client.Client, cluster string, desired []*unstructured.Unstructured) ([]Ref, error) {
 	found, err := unwished(ctx, c, cluster, desired)
 	if err != nil {
@@ -60,10 +61,6 @@ func unwished(ctx context.Context, c client.Client, cluster string, desired []*u
 	}
 	namespace := openstack.Namespace(cluster)
 	ours := client.MatchingLabels{openstack.LabelCluster: cluster, openstack.LabelManagedBy: openstack.ManagedBy}
-	used, err := usedConfigs(ctx, c, namespace)
-	if err != nil {
-		return nil, err
-	}
 	var all []metav1.PartialObjectMetadata
 	for _, gvk := range kinds {
 		var list metav1.PartialObjectMetadataList
@@ -78,26 +75,42 @@ func unwished(ctx context.Context, c client.Client, cluster string, desired []*u
 			o.SetGroupVersionKind(gvk)
 			ref := refOf(&o)
 			switch {
-			case wished[ref], used[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil:
+			case wished[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil:
 			case ref.Kind == "Secret" && ref.Name == openstack.SecretName:
 			default:
 				all = append(all, o)
 			}
 		}
 	}
-	return all, nil
+	used, err := usedConfigs(ctx, c, namespace, all)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(o metav1.PartialObjectMetadata) bool { return used[refOf(&o)] }), nil
 }
 
-// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use for pods.
-func usedConfigs(ctx context.Context, c client.Client, namespace string) (map[Ref]bool, error) {
+// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use for pods. Pods that are ending,
+// and those of workloads that are to go, need theirs no more: they have mounted them, and none of them starts again. Counted, they
+// would keep their configuration from being deleted with them, and the next plan would show it.
+func usedConfigs(ctx context.Context, c client.Client, namespace string, going []metav1.PartialObjectMetadata) (map[Ref]bool, error) {
+	gone := map[types.UID]bool{}
+	for _, o := range going {
+		gone[o.UID] = true
+	}
 	used := map[Ref]bool{}
-	for _, gvk := range []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "ReplicaSet"}} {
+	// ReplicaSets first: they belong to Deployments, and pods to them.
+	for _, gvk := range []schema.GroupVersionKind{{Group: "apps", Version: "v1", Kind: "ReplicaSet"}, {Version: "v1", Kind: "Pod"}} {
 		var list unstructured.UnstructuredList
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 			return nil, fmt.Errorf("list %s of %s: %w", gvk.Kind, namespace, err)
 		}
 		for _, o := range list.Items {
+			owner := metav1.GetControllerOf(&o)
+			if o.GetDeletionTimestamp() != nil || owner != nil && gone[owner.UID] {
+				gone[o.GetUID()] = true
+				continue
+			}
 			for _, ref := range references(o.Object) {
 				used[Ref{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}] = true
 			}
