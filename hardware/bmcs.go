@@ -21,12 +21,12 @@ type bmcs struct {
 }
 
 func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
-	dropped := prometheus.NewCounter(prometheus.CounterOpts{Name: "regiond_ipmi_drops_total", Help: "Datagrams of BMCs that were no answer: malformed, forged, replayed or late."})
+	dropped := prometheus.NewCounter(prometheus.CounterOpts{Name: "regiond_ipmi_drops_total", Help: "Datagrams of BMCs that did not answer what was asked: malformed, forged, replayed or late."})
 	if err := registry.Register(dropped); err != nil {
 		return nil, err
 	}
 	return &bmcs{bmc.NewPool(func(t bmc.Target) (*ipmi.BMC, error) {
-		return ipmi.New(ipmi.Config{Address: t.Address, Username: t.Username, Password: t.Password, Dropped: dropped.Inc, Log: log})
+		return ipmi.New(ipmi.Config{Target: t, Dropped: dropped.Inc, Log: log})
 	})}, nil
 }
 

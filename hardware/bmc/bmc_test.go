@@ -7,37 +7,29 @@ import (
 	"net"
 	"testing"
 
-	"github.com/bougou/go-ipmi/pkg/types"
-
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/fingerprint"
 )
 
 func TestClass(t *testing.T) {
 	for _, c := range []struct {
-		err  error
-		want bmc.Policy
+		err     error
+		want    bmc.Policy
+		refused bool
 	}{
-		{&bmc.Error{Policy: bmc.Terminal}, bmc.Terminal},
-		{fmt.Errorf("wrapped: %w", &bmc.Error{Policy: bmc.Wait}), bmc.Wait},
-		{types.CodeNodeBusy, bmc.Retry},
-		{types.CodeInsufficientPrivilege, bmc.Terminal},
-		{types.CodeInvalidCommand, bmc.Terminal},
-		{types.CodeNotSupported, bmc.Retry}, // in the present state
-		{types.CodeCannotProvideResponseFirmwareUpdate, bmc.Wait},
-		{types.CodeCannotProvideResponseBMCInitialize, bmc.Wait},
-		{types.CodeUnspecifiedError, bmc.Retry},
-		{types.NewRmcpStatusError(types.RmcpStatusCodeUnauthorizedName), bmc.Terminal},
-		{types.NewRmcpStatusError(types.RmcpStatusCodeInvalidRole), bmc.Terminal},
-		{types.NewRmcpStatusError(types.RmcpStatusCodeNoCipherSuiteMatch), bmc.Terminal},
-		{types.NewRmcpStatusError(types.RmcpStatusCodeNoResToCreateSess), bmc.Retry},
-		{types.NewRmcpStatusError(types.RmcpStatusCodeInvalidIntegrityCheckValue), bmc.Retry},
-		{context.DeadlineExceeded, bmc.Retry},
-		{&net.OpError{Op: "read", Err: errors.New("no route to host")}, bmc.Retry},
-		{errors.New("anything"), bmc.Retry},
+		{&bmc.Error{Policy: bmc.Terminal}, bmc.Terminal, false},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonCredentialsRefused}, bmc.Terminal, true},
+		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonPrivilegeInsufficient}), bmc.Terminal, true},
+		{&bmc.Error{Policy: bmc.Retry, Reason: bmc.ReasonCredentialsRefused}, bmc.Retry, false},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonUnsupported}, bmc.Terminal, false},
+		{fmt.Errorf("wrapped: %w", &bmc.Error{Policy: bmc.Wait}), bmc.Wait, false},
+		{context.DeadlineExceeded, bmc.Retry, false},
+		{&net.OpError{Op: "read", Err: errors.New("no route to host")}, bmc.Retry, false},
+		{errors.New("anything"), bmc.Retry, false},
+		{nil, bmc.Retry, false},
 	} {
-		if got := bmc.Class(c.err); got != c.want {
-			t.Errorf("%v: %s, want %s", c.err, got, c.want)
+		if got, refused := bmc.Class(c.err), bmc.Refused(c.err); got != c.want || refused != c.refused {
+			t.Errorf("%v: %s, refused %v, want %s, %v", c.err, got, refused, c.want, c.refused)
 		}
 	}
 }

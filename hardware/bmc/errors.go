@@ -2,10 +2,7 @@ package bmc
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
-
-	"github.com/bougou/go-ipmi/pkg/types"
 )
 
 // Policy is what to do about an error of a BMC.
@@ -13,11 +10,13 @@ type Policy int
 
 // Policies.
 const (
-	// Retry with back-off and jitter: it may work the next time.
+	// Retry with back-off and jitter: it may work the next time. So is everything that a BMC, or whoever
+	// answers in its place, says before a session is authenticated.
 	Retry Policy = iota
 	// Wait for the BMC to finish what it is doing; it is not at fault and must not be hurried.
 	Wait
-	// Terminal until the wish changes, e.g. the credentials. Trying again may lock the user out.
+	// Terminal until the request changes, e.g. the credentials. Refused credentials are tried again at long
+	// intervals only, or the BMC may lock the user out.
 	Terminal
 )
 
@@ -32,21 +31,38 @@ func (p Policy) String() string {
 	}
 }
 
-// Reasons of errors, in the form of condition reasons.
+// Reasons of errors. They are the reasons of the condition BMCReachable.
 const (
-	ReasonCredentialsRefused    = "CredentialsRefused"
-	ReasonCredentialsInvalid    = "CredentialsInvalid"
+	// ReasonCredentialsRefused: the BMC does not know the user or has another password for it.
+	ReasonCredentialsRefused = "CredentialsRefused"
+	// ReasonCredentialsInvalid: no BMC can hold credentials like these.
+	ReasonCredentialsInvalid = "CredentialsInvalid"
+	// ReasonPrivilegeInsufficient: the user may log in, but not do what is needed.
 	ReasonPrivilegeInsufficient = "PrivilegeInsufficient"
-	ReasonUnsupported           = "UnsupportedByBMC"
-	ReasonUnreachable           = "Unreachable"
-	ReasonNoAnswer              = "NoAnswer"
-	ReasonBusy                  = "Busy"
-	ReasonSessionsExhausted     = "SessionsExhausted"
-	ReasonInitializing          = "Initializing"
-	ReasonProtocolError         = "ProtocolError"
-	ReasonBootOverrideIgnored   = "BootOverrideIgnored"
-	ReasonPowerStateUnchanged   = "PowerStateUnchanged"
-	ReasonClosed                = "Closed"
+	// ReasonBMCKeyRequired: the BMC has a key of its own (IPMI's K_G), and none was given.
+	ReasonBMCKeyRequired = "BMCKeyRequired"
+	// ReasonBMCKeyRefused: the BMC has another key than the one that was given, or none.
+	ReasonBMCKeyRefused = "BMCKeyRefused"
+	// ReasonUnsupported: the BMC can't do this, or not in the way that is needed.
+	ReasonUnsupported = "UnsupportedByBMC"
+	// ReasonUnreachable: the network or the host of the BMC says that nobody listens.
+	ReasonUnreachable = "Unreachable"
+	// ReasonNoAnswer: nothing comes back.
+	ReasonNoAnswer = "NoAnswer"
+	// ReasonBusy: the BMC can't do this in its present state.
+	ReasonBusy = "Busy"
+	// ReasonSessionsExhausted: all sessions of the BMC are in use.
+	ReasonSessionsExhausted = "SessionsExhausted"
+	// ReasonInitializing: the BMC starts or updates its firmware.
+	ReasonInitializing = "Initializing"
+	// ReasonProtocolError: the BMC answers what the protocol does not allow.
+	ReasonProtocolError = "ProtocolError"
+	// ReasonBootOverrideIgnored: the BMC accepts a boot device and does not keep it.
+	ReasonBootOverrideIgnored = "BootOverrideIgnored"
+	// ReasonPowerStateUnchanged: the BMC accepts a power command that has no effect.
+	ReasonPowerStateUnchanged = "PowerStateUnchanged"
+	// ReasonClosed: regiond is shutting down.
+	ReasonClosed = "Closed"
 )
 
 // Error is an error of one BMC. It names user and address, never the password.
@@ -86,19 +102,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Class is the policy for an error of a BMC. It is the only place that decides it. What is not
-// known (network errors, expired deadlines) is tried again.
+// Class is the policy for an error of a BMC. What is not known (network errors, expired deadlines) is
+// tried again.
 func Class(err error) Policy {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Policy
-	}
-	if code := types.CompletionCode(0); errors.As(err, &code) {
-		p, _ := ClassOfCompletionCode(code)
-		return p
-	}
-	if status := (*types.RmcpStatusError)(nil); errors.As(err, &status) {
-		p, _ := ClassOfStatus(status.StatusCode())
-		return p
 	}
 	return Retry
 }
@@ -111,67 +119,14 @@ func Reason(err error) string {
 	return ReasonProtocolError
 }
 
-// ClassOfCompletionCode is the policy and reason for a command's completion code (IPMI v2.0 rev 1.1 table 5-2).
-func ClassOfCompletionCode(code types.CompletionCode) (Policy, string) {
-	switch code {
-	case types.CodeInsufficientPrivilege:
-		return Terminal, ReasonPrivilegeInsufficient
-	case types.CodeInvalidCommand, types.CodeInvalidCommandForLUN, types.CodeSubFnDisabled,
-		types.CodeRequestDataTruncated, types.CodeRequestDataLengthInvalid, types.CodeRequestDataLengthLimitExceeded,
-		types.CodeParameterOutOfRange, types.CodeRequestDataFieldInvalid, types.CodeIllegalCommand,
-		types.CodeRequestedDataNotPresent:
-		// The BMC understood and will say the same again.
-		return Terminal, ReasonUnsupported
-	case types.CodeCannotProvideResponseSDRRInUpdate, types.CodeCannotProvideResponseFirmwareUpdate,
-		types.CodeCannotProvideResponseBMCInitialize:
-		return Wait, ReasonInitializing
-	case types.CodeNodeBusy, types.CodeProcessTimeout, types.CodeOutOfSpace, types.CodeCannotProvideResponse,
-		types.CodeCannotExecuteDuplicatedRequest, types.CodeDestinationUnavailable, types.CodeNotSupported:
-		// 0xD5 is 'not supported in present state': e.g. power on while the server is still going down.
-		return Retry, ReasonBusy
+// Refused says that the BMC itself refused the credentials: they are not tried again at once.
+func Refused(err error) bool {
+	if Class(err) != Terminal {
+		return false
 	}
-	return Retry, ReasonProtocolError
-}
-
-// ClassOfStatus is the policy and reason for a status code of Open Session or RAKP (table 13-15).
-func ClassOfStatus(code types.RmcpStatusCode) (Policy, string) {
-	switch code {
-	case types.RmcpStatusCodeUnauthorizedName, types.RmcpStatusCodeInvalidNameLength,
-		types.RmcpStatusCodeUnauthorizedGUID:
-		return Terminal, ReasonCredentialsRefused
-	case types.RmcpStatusCodeUnauthorizedRoleOfPriLevel, types.RmcpStatusCodeInvalidRole:
-		return Terminal, ReasonPrivilegeInsufficient
-	case types.RmcpStatusCodeInvalidAuthAlg, types.RmcpStatusCodeInvalidIntegrityAlg,
-		types.RmcpStatusCodeNoMatchingAuthPayload, types.RmcpStatusCodeNoMatchingIntegrityPayload,
-		types.RmcpStatusCodeInvalidConfidentAlg, types.RmcpStatusCodeNoCipherSuiteMatch:
-		return Terminal, ReasonUnsupported
-	case types.RmcpStatusCodeNoResToCreateSess, types.RmcpStatusCodeNoResToCreateSessAtRole:
-		return Retry, ReasonSessionsExhausted
+	switch Reason(err) {
+	case ReasonCredentialsRefused, ReasonCredentialsInvalid, ReasonPrivilegeInsufficient:
+		return true
 	}
-	return Retry, ReasonProtocolError
-}
-
-// Limits of credentials (IPMI v2.0 rev 1.1 sections 22.28 and 22.30).
-const (
-	MaxUsernameLength = 16
-	MaxPasswordLength = 20
-)
-
-// CheckCredentials refuses what no BMC can hold. A BMC would cut it off silently, and every login would fail.
-func CheckCredentials(address netip.AddrPort, username, password string) error {
-	e := &Error{
-		Policy: Terminal, Reason: ReasonCredentialsInvalid, Address: address, Username: username,
-		Operation: "check credentials",
-	}
-	switch {
-	case len(username) > MaxUsernameLength:
-		e.Detail = fmt.Sprintf("the user name has %d bytes, IPMI allows %d", len(username), MaxUsernameLength)
-		e.Advice = "use a BMC user with a shorter name"
-	case len(password) > MaxPasswordLength:
-		e.Detail = fmt.Sprintf("the password has %d bytes, IPMI allows %d", len(password), MaxPasswordLength)
-		e.Advice = "set a shorter password on the BMC and in the credentials file"
-	default:
-		return nil
-	}
-	return e
+	return false
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+
+	"regiond.dev/regiond/region"
 )
 
 // Session is something with an open session to a BMC.
@@ -16,11 +18,14 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
-// Target is a BMC and the credentials for it.
+// Target is a BMC, how it is spoken to, and the credentials for it.
 type Target struct {
 	Address  netip.AddrPort
+	Protocol region.BMCProtocol
 	Username string
 	Password string
+	// Key is the BMC's own key beside its users' passwords (IPMI's K_G); empty for most BMCs.
+	Key string
 }
 
 // String leaves the password out.
@@ -81,8 +86,8 @@ func (p *Pool[S]) Get(ctx context.Context, t Target) (S, error) {
 	p.mu.Unlock()
 
 	if known {
-		// The old credentials are no longer wished for: their session must not linger. That the BMC
-		// does not answer to it is no fault of the new ones.
+		// The old credentials are replaced: their session must not linger. That the BMC does not answer in
+		// it says nothing about the new ones.
 		_ = old.session.Close(ctx)
 	}
 	return s, err
@@ -124,6 +129,6 @@ func (p *Pool[S]) Close(ctx context.Context) error {
 func (p *Pool[S]) hash(t Target) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(p.salt[:])
-	fmt.Fprintf(h, "%d:%s:%s", len(t.Username), t.Username, t.Password)
+	fmt.Fprintf(h, "%s:%d:%s:%d:%s:%s", t.Protocol, len(t.Username), t.Username, len(t.Password), t.Password, t.Key)
 	return [sha256.Size]byte(h.Sum(nil))
 }

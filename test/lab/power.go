@@ -58,7 +58,7 @@ func (l Lab) Power(ctx context.Context, name, action string) (bmc.PowerState, er
 	if err != nil {
 		return bmc.PowerUnknown, err
 	}
-	d, err := ipmi.New(ipmi.Config{Address: bmcAddressPort(i), Username: user.Username, Password: user.Password})
+	d, err := ipmi.New(ipmi.Config{Target: bmc.Target{Address: bmcAddressPort(i), Username: user.Username, Password: user.Password}})
 	if err != nil {
 		return bmc.PowerUnknown, err
 	}

@@ -104,7 +104,7 @@ func (b *BMC) keepFlags(ctx context.Context, operation string) error {
 	if !errors.As(err, &code) {
 		return err
 	}
-	if _, reason := bmc.ClassOfCompletionCode(code); reason != bmc.ReasonUnsupported && code != types.CodeParameterNotSupported {
+	if _, reason := classOfCompletionCode(code); reason != bmc.ReasonUnsupported && code != types.CodeParameterNotSupported {
 		return err
 	}
 	b.quirk(quirkTimeout)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -19,11 +18,9 @@ import (
 	"regiond.dev/regiond/hardware/bmc/internal/rmcp"
 )
 
-// Config of the driver for one BMC. Only Address, Username and Password are needed; zero values are defaults.
+// Config of the driver for one BMC. Only the Target is needed; zero values are defaults.
 type Config struct {
-	Address  netip.AddrPort
-	Username string
-	Password string
+	bmc.Target
 	// Privilege of the session. Default OPERATOR, the least that may switch power and set boot options
 	// (appendix G), so that BMC users need not be administrators.
 	Privilege types.PrivilegeLevel
@@ -51,7 +48,7 @@ type Config struct {
 	// PowerTimeout bounds the wait for a power state when the context does not. Default 2 min.
 	PowerTimeout time.Duration
 
-	// Dropped is called for each datagram that is no answer to what was asked: malformed, forged, replayed or late.
+	// Dropped is called for each datagram that does not answer what was asked: malformed, forged, replayed or late.
 	Dropped func()
 
 	Clock clock.WithDelayedExecution
@@ -72,14 +69,14 @@ type BMC struct {
 	c   Config
 	log *slog.Logger
 
-	// turn is a mutex that a context can give up waiting for.
+	// turn is a mutex whose wait a context ends.
 	turn chan struct{}
 
 	// All below belong to whoever holds the turn.
 	link        *link
 	session     *session
 	suite       types.CipherSuiteID // that worked last; 0 when none has yet
-	refused     error               // credentials were refused: never tried again
+	refused     error               // credentials were refused: not tried again by this value
 	closed      bool
 	lastCommand time.Time
 	lastOpen    time.Time
@@ -91,7 +88,7 @@ type BMC struct {
 
 // New makes the driver for one BMC. Nothing is sent yet. It refuses credentials that no BMC can hold.
 func New(c Config) (*BMC, error) {
-	if err := bmc.CheckCredentials(c.Address, c.Username, c.Password); err != nil {
+	if err := checkCredentials(c.Target); err != nil {
 		return nil, err
 	}
 	c.Privilege = cmp.Or(c.Privilege, types.PrivilegeLevelOperator)
@@ -113,7 +110,7 @@ func New(c Config) (*BMC, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &BMC{c: c, log: c.Log.With("bmc", c.Address.String()), turn: make(chan struct{}, 1)}
+	b := &BMC{c: c, log: c.Log.With(slog.String("bmc", c.Address.String())), turn: make(chan struct{}, 1)}
 	return b, nil
 }
 
@@ -139,7 +136,7 @@ func (b *BMC) quirk(text string) {
 	defer b.quirksMu.Unlock()
 	if at, found := slices.BinarySearch(b.quirks, text); !found {
 		b.quirks = slices.Insert(b.quirks, at, text)
-		b.log.Info("BMC deviates from IPMI v2.0", "quirk", text)
+		b.log.Info("BMC deviates from IPMI v2.0", slog.String("quirk", text))
 	}
 }
 
@@ -184,7 +181,7 @@ func (b *BMC) turnDo(ctx context.Context, request types.Request, response types.
 		case !lost && ctx.Err() == nil && (errors.Is(err, errNoAnswer) || errors.Is(err, errRefused)):
 			// A restarted BMC does not answer packets of sessions it does not know.
 			lost = true
-			b.log.Info("BMC does not answer in the session, opening a new one", "error", err)
+			b.log.Info("BMC does not answer in the session, opening a new one", slog.Any("error", err))
 			b.drop()
 		case errors.Is(err, types.CodeNodeBusy) && busy < busyAttempts:
 			busy++
@@ -263,7 +260,7 @@ func (b *BMC) armIdle() {
 		defer b.release()
 		if b.session != nil && b.lastCommand.Equal(since) {
 			if err := b.endSession(context.Background()); err != nil {
-				b.log.Debug("closing an idle session", "error", err)
+				b.log.Debug("closing an idle session", slog.Any("error", err))
 			}
 		}
 	})

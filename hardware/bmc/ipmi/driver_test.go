@@ -24,7 +24,7 @@ import (
 // config with short times: loopback needs no pauses.
 func config(address netip.AddrPort) ipmi.Config {
 	return ipmi.Config{
-		Address: address, Username: bmctest.Username, Password: bmctest.Password,
+		Target:          bmc.Target{Address: address, Username: bmctest.Username, Password: bmctest.Password},
 		CommandInterval: time.Millisecond, SessionInterval: time.Millisecond,
 		Timeout: 150 * time.Millisecond, Attempts: 3, PollInterval: 5 * time.Millisecond,
 		SoftOffTimeout: 200 * time.Millisecond,
@@ -243,30 +243,28 @@ func TestOnlySuite17(t *testing.T) {
 
 func TestWrongPasswordIsOneAttempt(t *testing.T) {
 	for _, suites := range [][]types.CipherSuiteID{{3, 17}, {3}} {
-		for _, user := range []string{bmctest.Username, "nobody"} {
-			s := bmctest.Start(t, func(c *lab.Config) { c.CipherSuites = suites })
-			var log bytes.Buffer
-			c := config(s.Address)
-			c.Timeout = time.Second // a machine under load must not cause a second attempt
-			c.Username, c.Password = user, "wrong secret"
-			c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-			b := driver(t, c)
-			for range 3 {
-				_, err := b.Power(t.Context())
-				check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
-				if !strings.Contains(err.Error(), user+"@"+s.Address.String()) {
-					t.Errorf("the error does not name user and address: %v", err)
-				}
-				if strings.Contains(err.Error(), "wrong secret") {
-					t.Errorf("the error holds the password: %v", err)
-				}
+		s := bmctest.Start(t, func(c *lab.Config) { c.CipherSuites = suites })
+		var log bytes.Buffer
+		c := config(s.Address)
+		c.Timeout = 500 * time.Millisecond // a machine under load must not cause a second attempt
+		c.Password = "wrong secret"
+		c.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		b := driver(t, c)
+		for range 3 {
+			_, err := b.Power(t.Context())
+			check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
+			if !strings.Contains(err.Error(), bmctest.Username+"@"+s.Address.String()) {
+				t.Errorf("the error does not name user and address: %v", err)
 			}
-			if one, three := s.Network.Count(bmctest.RAKP1), s.Network.Count(bmctest.RAKP3); one != 1 || three != 0 {
-				t.Errorf("suites %v, user %s: %d RAKP 1 and %d RAKP 3 for three commands, want 1 and 0", suites, user, one, three)
+			if strings.Contains(err.Error(), "wrong secret") {
+				t.Errorf("the error holds the password: %v", err)
 			}
-			if strings.Contains(log.String(), "wrong secret") {
-				t.Errorf("the log holds the password: %s", log.String())
-			}
+		}
+		if one, three := s.Network.Count(bmctest.RAKP1), s.Network.Count(bmctest.RAKP3); one != 1 || three != 0 {
+			t.Errorf("suites %v: %d RAKP 1 and %d RAKP 3 for three commands, want 1 and 0", suites, one, three)
+		}
+		if strings.Contains(log.String(), "wrong secret") {
+			t.Errorf("the log holds the password: %s", log.String())
 		}
 	}
 }
@@ -279,7 +277,68 @@ func TestPrivilegeTooLow(t *testing.T) {
 	must(t, admin.Raw(t.Context(), 0x06, 0x43, []byte(setUserAccess)))
 	must(t, admin.Close(context.Background()))
 	_, err := driver(t, config(s.Address)).Power(t.Context())
-	check(t, err, bmc.Terminal, bmc.ReasonPrivilegeInsufficient)
+	// Said before the session is authenticated: it is tried again.
+	check(t, err, bmc.Retry, bmc.ReasonPrivilegeInsufficient)
+}
+
+// forge makes of an answer of the given kind one with that status code.
+func forge(kind byte, status types.RmcpStatusCode) func([]byte) []byte {
+	return func(b []byte) []byte {
+		if k, ok := bmctest.PayloadType(b); !ok || k != kind {
+			return nil
+		}
+		b[16+1] = byte(status)
+		return b
+	}
+}
+
+const (
+	openSessionResponse = 0x11
+	rakp2               = 0x13
+	rakp4               = 0x15
+)
+
+// What is said before a session is authenticated may be forged, or be a BMC's that is starting: it fails one
+// attempt and no more.
+func TestUnauthenticatedRefusalsDoNotLockOut(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		forge  func([]byte) []byte
+		reason string
+	}{
+		{"no cipher suite", forge(openSessionResponse, types.RmcpStatusCodeNoCipherSuiteMatch), bmc.ReasonUnsupported},
+		{"no such role", forge(openSessionResponse, types.RmcpStatusCodeInvalidRole), bmc.ReasonPrivilegeInsufficient},
+		{"no such user", forge(rakp2, types.RmcpStatusCodeUnauthorizedName), bmc.ReasonCredentialsRefused},
+		{"role not for this user", forge(rakp2, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel), bmc.ReasonPrivilegeInsufficient},
+		{"wrong proof", forge(rakp4, types.RmcpStatusCodeInvalidIntegrityCheckValue), bmc.ReasonProtocolError},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := bmctest.Start(t)
+			b := driver(t, config(s.Address))
+			s.Network.ForgeOut(c.forge)
+			_, err := b.Power(t.Context())
+			check(t, err, bmc.Retry, c.reason)
+			s.Network.ForgeOut(nil)
+			if _, err = b.Power(t.Context()); err != nil {
+				t.Errorf("the BMC is not spoken to any more: %v", err)
+			}
+		})
+	}
+}
+
+// A forged proof of another password that arrives first does not hide the BMC's own.
+func TestForgedProofIsNotARefusal(t *testing.T) {
+	s := bmctest.Start(t)
+	s.Network.ForgeOut(func(b []byte) []byte {
+		if k, ok := bmctest.PayloadType(b); !ok || k != rakp2 {
+			return nil
+		}
+		b[len(b)-1] ^= 1
+		return b
+	})
+	if _, err := driver(t, config(s.Address)).Power(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCredentialsThatCannotBe(t *testing.T) {

@@ -27,24 +27,19 @@ func (b *BMC) explain(operation string, err error) error {
 	case errors.Is(err, errCredentials):
 		return b.fail(bmc.Terminal, bmc.ReasonCredentialsRefused, operation, "user name or password refused", credentialsAdvice, nil)
 	case errors.Is(err, errPrivilege):
-		return b.privilege(operation, err)
+		return b.privilege(bmc.Terminal, operation, err)
+	case errors.Is(err, errKey) && b.c.Key == "":
+		return b.fail(bmc.Retry, bmc.ReasonBMCKeyRequired, operation, "the BMC wants a BMC key (K_G) beside the password",
+			"add bmcKey to the credentials file, or clear the key on the BMC", err)
+	case errors.Is(err, errKey):
+		return b.fail(bmc.Retry, bmc.ReasonBMCKeyRefused, operation, "the BMC has another BMC key (K_G) than the credentials, or none",
+			"correct bmcKey in the credentials file; leave it out for a BMC without a key", err)
 	case errors.As(err, &status):
-		policy, reason := bmc.ClassOfStatus(status.StatusCode())
-		switch reason {
-		case bmc.ReasonCredentialsRefused:
-			return b.fail(policy, reason, operation, "user name or password refused", credentialsAdvice, err)
-		case bmc.ReasonPrivilegeInsufficient:
-			return b.privilege(operation, err)
-		case bmc.ReasonSessionsExhausted:
-			return b.fail(policy, reason, operation, "all sessions of the BMC are in use", "end other IPMI clients; lost sessions end by themselves after a minute", err)
-		case bmc.ReasonUnsupported:
-			return b.fail(policy, reason, operation, "the BMC accepts neither cipher suite 17 nor 3", "enable one of them on the BMC (LAN parameter 24)", err)
-		}
-		return b.fail(policy, reason, operation, "the BMC refused the session", "", err)
+		return b.status(operation, reasonOfStatus(status.StatusCode()), err)
 	case errors.As(err, &code):
-		policy, reason := bmc.ClassOfCompletionCode(code)
+		policy, reason := classOfCompletionCode(code)
 		if reason == bmc.ReasonPrivilegeInsufficient {
-			return b.privilege(operation, err)
+			return b.privilege(policy, operation, err)
 		}
 		return b.fail(policy, reason, operation, "the BMC refused the command", "", err)
 	case errors.Is(err, errRefused):
@@ -57,10 +52,25 @@ func (b *BMC) explain(operation string, err error) error {
 	return b.fail(bmc.Retry, bmc.ReasonProtocolError, operation, "the BMC answered what IPMI v2.0 does not allow", "", err)
 }
 
-const credentialsAdvice = "correct the credentials; they are not tried again before, to avoid a lock-out"
+const credentialsAdvice = "correct the credentials; until they change they are tried again at long intervals only, to avoid a lock-out"
 
-func (b *BMC) privilege(operation string, err error) error {
-	return b.fail(bmc.Terminal, bmc.ReasonPrivilegeInsufficient, operation,
+// status explains a session that was refused before anything was authenticated.
+func (b *BMC) status(operation, reason string, err error) error {
+	switch reason {
+	case bmc.ReasonCredentialsRefused:
+		return b.fail(bmc.Retry, reason, operation, "user name refused", "correct the user name, or enable the user on the BMC", err)
+	case bmc.ReasonPrivilegeInsufficient:
+		return b.privilege(bmc.Retry, operation, err)
+	case bmc.ReasonSessionsExhausted:
+		return b.fail(bmc.Retry, reason, operation, "all sessions of the BMC are in use", "end other IPMI clients; lost sessions end by themselves after a minute", err)
+	case bmc.ReasonUnsupported:
+		return b.fail(bmc.Retry, reason, operation, "the BMC accepts neither cipher suite 17 nor 3", "enable one of them on the BMC (LAN parameter 24)", err)
+	}
+	return b.fail(bmc.Retry, reason, operation, "the BMC refused the session", "", err)
+}
+
+func (b *BMC) privilege(policy bmc.Policy, operation string, err error) error {
+	return b.fail(policy, bmc.ReasonPrivilegeInsufficient, operation,
 		fmt.Sprintf("the user may not act as %s", b.c.Privilege), "raise the user's privilege limit for the LAN channel on the BMC", err)
 }
 

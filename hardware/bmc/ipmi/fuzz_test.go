@@ -46,7 +46,7 @@ func FuzzHostilePeer(f *testing.F) {
 			<-done
 		}()
 		b, err := New(Config{
-			Address: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Username: "u", Password: "p",
+			Target:          bmc.Target{Address: conn.LocalAddr().(*net.UDPAddr).AddrPort(), Username: "u", Password: "p"},
 			CommandInterval: time.Microsecond, SessionInterval: time.Microsecond, Timeout: 2 * time.Millisecond, Attempts: 2,
 		})
 		if err != nil {
@@ -212,7 +212,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		s := bmctest.Start(t)
 		b, err := New(Config{
-			Address: s.Address, Username: bmctest.Username, Password: bmctest.Password,
+			Target:          bmc.Target{Address: s.Address, Username: bmctest.Username, Password: bmctest.Password},
 			CommandInterval: time.Microsecond, SessionInterval: time.Microsecond, Timeout: 20 * time.Millisecond, Attempts: 2,
 		})
 		if err != nil {

@@ -1,6 +1,7 @@
 package ipmi
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -15,8 +16,10 @@ import (
 
 // Errors of the handshake that are decided upon.
 var (
-	// errCredentials: the BMC does not know the password that it was given the proof for, or the user.
-	errCredentials = errors.New("the BMC proves another password or does not know the user")
+	// errCredentials: the BMC has another password than the one it was asked for.
+	errCredentials = errors.New("the BMC proves another password")
+	// errKey: BMC and console agree on the password, but not on the session's key, which K_G is part of.
+	errKey = errors.New("the BMC proves another session key")
 	// errSilentOpen: nothing came back to Open Session although the BMC answers otherwise.
 	errSilentOpen = errors.New("no answer to Open Session")
 	errAnswer     = errors.New("malformed answer")
@@ -37,8 +40,8 @@ type handshake struct {
 	suite    suite
 	username string
 	password string
+	key      string // K_G, empty for none
 	role     uint8
-	tag      uint8
 
 	consoleID uint32
 	bmcID     uint32
@@ -54,23 +57,17 @@ func (h *handshake) run(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	console := [16]byte(crypto.RandomBytes(16))
-	two, err := h.rakp1(ctx, console)
+	kuid := crypto.PadPassword20([]byte(h.password))
+	two, err := h.rakp1(ctx, console, kuid)
 	if err != nil {
 		return nil, err
 	}
-	kuid := crypto.PadPassword20([]byte(h.password))
-	proof, err := crypto.RAKP2AuthCode(h.suite.authentication, h.consoleID, h.bmcID, console[:], two.ManagedSystemRandomNumber[:],
-		two.ManagedSystemGUID[:], h.role, h.username, kuid)
-	if err != nil {
-		return nil, fmt.Errorf("RAKP message 2: %w", err)
+	// Section 13.31: the session integrity key is made with K_G, or with the user's key where K_G is null.
+	kg := kuid
+	if h.key != "" {
+		kg = crypto.PadPassword20([]byte(h.key))
 	}
-	if !equal(proof, two.KeyExchangeAuthenticationCode) {
-		// Not answered with an error status, as ipmitool does: some BMCs count that as a failed login. The
-		// half-open session ends by the BMC's own time-out.
-		return nil, errCredentials
-	}
-
-	sik, k1, k2, err := crypto.DeriveSessionKeys(h.suite.authentication, console[:], two.ManagedSystemRandomNumber[:], h.role, h.username, kuid)
+	sik, k1, k2, err := crypto.DeriveSessionKeys(h.suite.authentication, console[:], two.ManagedSystemRandomNumber[:], h.role, h.username, kg)
 	if err != nil {
 		return nil, fmt.Errorf("session keys: %w", err)
 	}
@@ -83,10 +80,10 @@ func (h *handshake) run(ctx context.Context) (*session, error) {
 // open sends Open Session. It is sent again when lost; the BMC drops the half-open sessions that are not used.
 func (h *handshake) open(ctx context.Context) error {
 	h.consoleID = binary.LittleEndian.Uint32(crypto.RandomBytes(4)) | 1 // never 0, which is 'no session'
-	h.tag++
+	h.link.tag++
 	a, i, c := rmcpplus.NewAlgorithmPayloads(h.suite.authentication, h.suite.integrity, h.suite.encryption)
 	request := rmcpplus.OpenSessionRequest{
-		MessageTag:             h.tag,
+		MessageTag:             h.link.tag,
 		RemoteConsoleSessionID: h.consoleID,
 		AuthenticationPayload:  a, IntegrityPayload: i, ConfidentialityPayload: c,
 		// Privilege 0: the highest that the algorithms allow. What is needed is asked for in RAKP message 1.
@@ -114,12 +111,15 @@ func (h *handshake) open(ctx context.Context) error {
 	return nil
 }
 
-// rakp1 sends RAKP message 1, once. A BMC that gets it twice draws a second random number, and
-// message 3 then fails as if the password were wrong.
-func (h *handshake) rakp1(ctx context.Context, console [16]byte) (*rmcpplus.RAKPMessage2, error) {
-	h.tag++
+// rakp1 sends RAKP message 1, once, and checks what message 2 proves. A BMC that gets it twice draws a second
+// random number, and message 3 then fails as if the password were wrong.
+//
+// A message 2 that proves another password does not end the wait: anyone may have sent it, and the BMC's own
+// may come yet.
+func (h *handshake) rakp1(ctx context.Context, console [16]byte, kuid []byte) (*rmcpplus.RAKPMessage2, error) {
+	h.link.tag++
 	request := rmcpplus.RAKPMessage1{
-		MessageTag:                     h.tag,
+		MessageTag:                     h.link.tag,
 		ManagedSystemSessionID:         h.bmcID,
 		RemoteConsoleRandomNumber:      console,
 		RequestedMaximumPrivilegeLevel: types.PrivilegeLevel(h.role &^ rakpNameOnly),
@@ -127,10 +127,25 @@ func (h *handshake) rakp1(ctx context.Context, console [16]byte) (*rmcpplus.RAKP
 		UsernameLength:                 uint8(len(h.username)),
 		Username:                       []byte(h.username),
 	}
-	payload, err := h.exchange(ctx, rmcp.PayloadRAKP1, request.Pack(), rmcp.PayloadRAKP2, h.link.once())
-	if err != nil {
+	var two *rmcpplus.RAKPMessage2
+	var refusal error
+	err := h.exchangeUntil(ctx, rmcp.PayloadRAKP1, request.Pack(), rmcp.PayloadRAKP2, h.link.once(), func(payload []byte) bool {
+		two, refusal = h.rakp2(payload, console, kuid)
+		return !errors.Is(refusal, errCredentials)
+	})
+	switch {
+	case refusal != nil:
+		// No error status is sent, as ipmitool does: some BMCs count that as a failed login. The half-open
+		// session ends by the BMC's own time-out.
+		return nil, refusal
+	case err != nil:
 		return nil, fmt.Errorf("RAKP message 1: %w", err)
 	}
+	return two, nil
+}
+
+// rakp2 takes RAKP message 2 apart and checks that whoever sent it knows the password.
+func (h *handshake) rakp2(payload []byte, console [16]byte, kuid []byte) (*rmcpplus.RAKPMessage2, error) {
 	two := rmcpplus.RAKPMessage2{AuthAlg: h.suite.authentication}
 	if err := decode("RAKP message 2", &two, payload); err != nil {
 		return nil, err
@@ -138,18 +153,26 @@ func (h *handshake) rakp1(ctx context.Context, console [16]byte) (*rmcpplus.RAKP
 	if two.RemoteConsoleSessionID != h.consoleID {
 		return nil, fmt.Errorf("RAKP message 2 for another session: %w", errAnswer)
 	}
+	proof, err := crypto.RAKP2AuthCode(h.suite.authentication, h.consoleID, h.bmcID, console[:], two.ManagedSystemRandomNumber[:],
+		two.ManagedSystemGUID[:], h.role, h.username, kuid)
+	if err != nil {
+		return nil, fmt.Errorf("RAKP message 2: %w", err)
+	}
+	if !equal(proof, two.KeyExchangeAuthenticationCode) {
+		return nil, errCredentials
+	}
 	return &two, nil
 }
 
 // rakp3 proves the password to the BMC and checks its answer, once.
 func (h *handshake) rakp3(ctx context.Context, two *rmcpplus.RAKPMessage2, console [16]byte, kuid, sik []byte) error {
-	h.tag++
+	h.link.tag++
 	proof, err := crypto.RAKP3AuthCode(h.suite.authentication, two.ManagedSystemRandomNumber[:], h.consoleID, h.role, h.username, kuid)
 	if err != nil {
 		return fmt.Errorf("RAKP message 3: %w", err)
 	}
 	request := rmcpplus.RAKPMessage3{
-		MessageTag:                    h.tag,
+		MessageTag:                    h.link.tag,
 		ManagedSystemSessionID:        h.bmcID,
 		KeyExchangeAuthenticationCode: proof,
 	}
@@ -169,28 +192,32 @@ func (h *handshake) rakp3(ctx context.Context, two *rmcpplus.RAKPMessage2, conso
 		return fmt.Errorf("RAKP message 4: %w", err)
 	}
 	if !equal(check, four.IntegrityCheckValue) {
-		return fmt.Errorf("RAKP message 4 has a wrong integrity check value: %w", errAnswer)
+		return fmt.Errorf("RAKP message 4 has another integrity check value: %w", errKey)
 	}
 	return nil
 }
 
 // exchange sends a handshake message and waits for the answer with the same message tag.
 func (h *handshake) exchange(ctx context.Context, kind uint8, payload []byte, answer uint8, waits waits) ([]byte, error) {
+	var got []byte
+	err := h.exchangeUntil(ctx, kind, payload, answer, waits, func(b []byte) bool { got = bytes.Clone(b); return true })
+	return got, err
+}
+
+// exchangeUntil does the same and waits on while accept, given the answer, says false.
+func (h *handshake) exchangeUntil(ctx context.Context, kind uint8, payload []byte, answer uint8, waits waits, accept func([]byte) bool) error {
 	packet, err := rmcp.EncodePlus(rmcp.Packet{Plus: true, PayloadType: kind, Payload: payload}, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var got []byte
-	err = h.link.exchange(ctx, waits, func() ([]byte, error) { return packet, nil }, func(b []byte) bool {
+	return h.link.exchange(ctx, waits, func() ([]byte, error) { return packet, nil }, func(b []byte) bool {
 		p, err := rmcp.Decode(b)
 		if err != nil || !p.Plus || p.PayloadType != answer || p.SessionID != 0 || p.Encrypted ||
-			len(p.Payload) < handshakeHead || p.Payload[0] != h.tag {
+			len(p.Payload) < handshakeHead || p.Payload[0] != h.link.tag {
 			return false
 		}
-		got = append([]byte(nil), p.Payload...)
-		return true
+		return accept(p.Payload)
 	})
-	return got, err
 }
 
 // handshakeHead is what all answers begin with: message tag and status code. With a status other than 0 that may be all:

@@ -21,7 +21,8 @@ import (
 )
 
 // simulator runs OpenIPMI's ipmi_sim, an implementation of the BMC's side that shares no code with ours.
-func simulator(t *testing.T) (address netip.AddrPort, state string) {
+// lan is added to the configuration of its LAN.
+func simulator(t *testing.T, lan ...string) (address netip.AddrPort, state string) {
 	t.Helper()
 	dir := t.TempDir()
 	state = filepath.Join(dir, "state")
@@ -55,10 +56,11 @@ set_working_mc 0x20
     allowed_auths_operator none md2 md5 straight
     allowed_auths_admin none md2 md5 straight
     guid a123456789abcdefa123456789abcdef
+    %s
   endlan
   chassis_control "%s %s 0x20"
   user 2 true "%s" "%s" admin 10 none md2 md5 straight
-`, address.Port(), script, state, bmctest.Username, simulatorPassword),
+`, address.Port(), strings.Join(lan, "\n    "), script, state, bmctest.Username, simulatorPassword),
 		"sim.emu": fmt.Sprintf(`mc_setbmc 0x20
 mc_add 0x20 0x20 no-device-sdrs 0x23 0x09 0x08 0x9f 0x001291 0x0f02
 sel_enable 0x20 1000 0x0a
@@ -146,5 +148,29 @@ func TestIpmiSimWrongPassword(t *testing.T) {
 	c = config(address)
 	c.Username, c.Password = "nobody", simulatorPassword
 	_, err = driver(t, c).Power(t.Context())
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
+	check(t, err, bmc.Retry, bmc.ReasonCredentialsRefused)
+}
+
+// A BMC with a key of its own (K_G, section 13.33) is opened with it, and says so without.
+func TestIpmiSimBMCKey(t *testing.T) {
+	const key = "abcdefghijklmnop" // ipmi_sim uses 16 of a key's 20 bytes, also with ipmitool
+	address, _ := simulator(t, `bmc_key "`+key+`"`)
+	for _, tt := range []struct{ key, reason string }{
+		{"", bmc.ReasonBMCKeyRequired}, {"another key", bmc.ReasonBMCKeyRefused}, {key, ""},
+	} {
+		c := config(address)
+		c.Password, c.Key, c.Timeout = simulatorPassword, tt.key, time.Second
+		power, err := driver(t, c).Power(t.Context())
+		switch {
+		case tt.reason != "":
+			check(t, err, bmc.Retry, tt.reason)
+		case err != nil || power != bmc.PowerOff:
+			t.Errorf("with the right key: power %s, %v, want Off", power, err)
+		}
+	}
+	plain, _ := simulator(t)
+	c := config(plain)
+	c.Password, c.Key = simulatorPassword, key
+	_, err := driver(t, c).Power(t.Context())
+	check(t, err, bmc.Retry, bmc.ReasonBMCKeyRefused)
 }

@@ -26,7 +26,8 @@ type waits []time.Duration
 type link struct {
 	conn     net.Conn
 	attempts waits
-	dropped  func() // is called for each datagram that is no answer
+	dropped  func() // is called for each datagram that does not answer
+	tag      uint8  // of the last handshake message; late answers to an earlier handshake have another one
 	buffer   [rmcp.MaxPacket]byte
 }
 

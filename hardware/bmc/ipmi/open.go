@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 	"regiond.dev/regiond/hardware/bmc/internal/rmcp"
 )
 
-// ensureSession opens a session unless one is open. Refused credentials are never tried again by this BMC value:
-// most BMCs lock a user out after a few failed logins.
+// ensureSession opens a session unless one is open. Refused credentials are not tried again by this BMC value, for
+// most BMCs lock a user out after a few failed logins: who wants to try again makes another one.
 func (b *BMC) ensureSession(ctx context.Context) error {
 	if b.session != nil {
 		return nil
@@ -31,7 +32,7 @@ func (b *BMC) ensureSession(ctx context.Context) error {
 	err := b.openSession(ctx)
 	if err != nil {
 		b.drop()
-		if e := b.explain("open session", err); bmc.Class(e) == bmc.Terminal {
+		if e := b.explain("open session", err); bmc.Refused(e) {
 			b.refused = e
 			return e
 		}
@@ -54,7 +55,7 @@ func (b *BMC) openSession(ctx context.Context) error {
 		return err
 	}
 	b.session, b.suite = s, s.suite.id
-	b.log.Debug("session opened", "cipher suite", s.suite.id)
+	b.log.Debug("session opened", slog.Int("cipherSuite", int(s.suite.id)))
 	if err := b.raisePrivilege(ctx); err != nil {
 		// The refusal is the error that matters.
 		_ = b.endSession(ctx)
@@ -83,7 +84,7 @@ func (b *BMC) present(ctx context.Context) error {
 	})
 }
 
-// handshakeAttempts bounds how often a handshake is started anew whose messages were lost. They are not repeated
+// handshakeAttempts bounds how often a handshake is started again whose messages were lost. They are not repeated
 // within a handshake, see rakp1.
 const handshakeAttempts = 3
 
@@ -116,7 +117,7 @@ func (b *BMC) negotiate(ctx context.Context) (*session, error) {
 		if bmc.Reason(b.explain("", last)) == bmc.ReasonPrivilegeInsufficient {
 			privilege = last
 		}
-		b.log.Debug("cipher suite not accepted", "cipher suite", id, "error", last)
+		b.log.Debug("cipher suite not accepted", slog.Int("cipherSuite", int(id)), slog.Any("error", last))
 	}
 	// 'Privilege too low' for one suite says more than 'unknown' for the other.
 	return nil, cmp.Or(privilege, last)
@@ -131,7 +132,7 @@ func boolInt(b bool) int {
 
 func (b *BMC) handshake(s suite) *handshake {
 	return &handshake{
-		link: b.link, suite: s, username: b.c.Username, password: b.c.Password,
+		link: b.link, suite: s, username: b.c.Username, password: b.c.Password, key: b.c.Key,
 		role: uint8(b.c.Privilege) | rakpNameOnly,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/bougou/go-ipmi/pkg/command/chassis"
@@ -117,7 +118,7 @@ func (b *BMC) softOff(ctx context.Context) error {
 	}
 	if err != nil {
 		// Soft shutdown is optional (table 28-4).
-		b.log.Info("BMC does not do a soft power off, cutting the power", "error", err)
+		b.log.Info("BMC does not do a soft power off, cutting the power", slog.Any("error", err))
 		return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
 	}
 	until := b.c.Clock.Now().Add(b.c.SoftOffTimeout)
@@ -135,6 +136,6 @@ func (b *BMC) softOff(ctx context.Context) error {
 			return b.unchanged(operation, bmc.PowerOff, state, context.Cause(ctx))
 		}
 	}
-	b.log.Info("operating system did not shut down in time, cutting the power", "waited", b.c.SoftOffTimeout)
+	b.log.Info("operating system did not shut down in time, cutting the power", slog.Duration("waited", b.c.SoftOffTimeout))
 	return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
 }

@@ -74,6 +74,6 @@ func answered(err error) bool {
 	if !errors.As(err, &code) {
 		return false
 	}
-	policy, reason := bmc.ClassOfCompletionCode(code)
+	policy, reason := classOfCompletionCode(code)
 	return reason == bmc.ReasonUnsupported || reason == bmc.ReasonProtocolError || policy == bmc.Retry && code == types.CodeNotSupported
 }

@@ -79,7 +79,7 @@ func TestPool(t *testing.T) {
 	s := bmctest.Start(t)
 	pool := bmc.NewPool(func(target bmc.Target) (*ipmi.BMC, error) {
 		c := config(target.Address)
-		c.Username, c.Password = target.Username, target.Password
+		c.Target = target
 		return ipmi.New(c)
 	})
 	ctx := t.Context()
@@ -109,7 +109,7 @@ func TestPool(t *testing.T) {
 	_, err = pool.Get(ctx, good)
 	check(t, err, bmc.Retry, bmc.ReasonClosed)
 	_, err = bmc.NewPool(func(target bmc.Target) (*ipmi.BMC, error) {
-		return ipmi.New(ipmi.Config{Address: target.Address, Password: target.Password})
+		return ipmi.New(ipmi.Config{Target: target})
 	}).Get(ctx, bmc.Target{Address: s.Address, Password: strings.Repeat("x", 30)})
 	check(t, err, bmc.Terminal, bmc.ReasonCredentialsInvalid)
 }

@@ -48,11 +48,11 @@ func (s suite) encrypt(k keys, plain []byte) ([]byte, error) {
 	return crypto.EncryptAESPayload(plain, k.cipher, crypto.RandomBytes(aes.BlockSize))
 }
 
-// decrypt is the reverse. go-ipmi's function panics on a ciphertext that is no multiple of the block size,
+// decrypt is the reverse. go-ipmi's function panics on a ciphertext that is not a multiple of the block size,
 // so the length is checked here first.
 func (s suite) decrypt(k keys, b []byte) ([]byte, error) {
 	if len(b) < 2*aes.BlockSize || len(b)%aes.BlockSize != 0 {
-		return nil, fmt.Errorf("encrypted payload of %d bytes is no multiple of the AES block", len(b))
+		return nil, fmt.Errorf("encrypted payload of %d bytes is not a multiple of the AES block", len(b))
 	}
 	return crypto.DecryptAESPayload(b, k.cipher)
 }

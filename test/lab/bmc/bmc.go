@@ -74,6 +74,9 @@ type BMC struct {
 const (
 	lanChannel = 1
 	userID     = 2 // 1 is the nameless user (section 22.28)
+	// Limits in bytes (sections 22.28 and 22.30).
+	maxUsername = 16
+	maxPassword = 20
 )
 
 // New makes a virtual BMC and binds its address, so that clients of Serve need not wait.
@@ -88,8 +91,8 @@ func New(c Config) (*BMC, error) {
 	if c.Machine == nil {
 		return nil, errors.New("virtual BMC: no machine given")
 	}
-	if len(c.Username) == 0 || len(c.Username) > hardware.MaxUsernameLength || len(c.Password) > hardware.MaxPasswordLength {
-		return nil, fmt.Errorf("virtual BMC: user name must have 1 to %d bytes and password at most %d", hardware.MaxUsernameLength, hardware.MaxPasswordLength)
+	if len(c.Username) == 0 || len(c.Username) > maxUsername || len(c.Password) > maxPassword {
+		return nil, fmt.Errorf("virtual BMC: user name must have 1 to %d bytes and password at most %d", maxUsername, maxPassword)
 	}
 	// Most real BMCs send the SMBIOS structure's bytes, so this one does (see hardware/bmc.ByteOrder).
 	guid, err := hardware.UUIDToGUID(c.UUID, hardware.OrderSMBIOS)

@@ -1,7 +1,9 @@
 package bmctest
 
 import (
+	"bytes"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,6 +23,7 @@ type Network struct {
 	dropIn   func(b []byte) bool
 	delayOut time.Duration
 	noiseOut [][]byte
+	forgeOut func(b []byte) []byte
 	payloads map[byte]int
 	timers   []*time.Timer
 }
@@ -44,6 +47,13 @@ func (n *Network) NoiseOut(packets ...[]byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.noiseOut = packets
+}
+
+// ForgeOut sends, before an answer, what f makes of it as someone else on the network might; nil sends nothing.
+func (n *Network) ForgeOut(f func(b []byte) []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forgeOut = f
 }
 
 // Count of RMCP+ packets that arrived with a payload type.
@@ -84,7 +94,13 @@ func (n *Network) ReadFrom(b []byte) (int, net.Addr, error) {
 func (n *Network) WriteTo(b []byte, to net.Addr) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, noise := range n.noiseOut {
+	first := n.noiseOut
+	if n.forgeOut != nil {
+		if forged := n.forgeOut(bytes.Clone(b)); forged != nil {
+			first = append(slices.Clone(first), forged)
+		}
+	}
+	for _, noise := range first {
 		if _, err := n.PacketConn.WriteTo(noise, to); err != nil {
 			return 0, err
 		}
