@@ -3,6 +3,7 @@ package dhcp
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -213,8 +214,12 @@ func TestLoader(t *testing.T) {
 			r := parse(t, message(t, macA, dhcpv4.MessageTypeDiscover, mods...))
 			reply := Decide(r, Leases{Own: Lease{Address: addr("10.99.0.102")}}, testConfig(), t0)
 			m := reparse(t, reply.Packet)
-			if m.BootFileName != c.file || m.BootFileNameOption() != c.file {
-				t.Errorf("file %q, option 67 %q, want %q", m.BootFileName, m.BootFileNameOption(), c.file)
+			option := m.Options.Get(dhcpv4.OptionBootfileName)
+			if m.BootFileName != c.file || strings.TrimSuffix(string(option), "\x00") != c.file {
+				t.Errorf("file %q, option 67 %q, want %q", m.BootFileName, option, c.file)
+			}
+			if c.file != "" && !bytes.HasSuffix(option, []byte{0}) {
+				t.Errorf("option 67 is %q, want a zero byte at its end", option)
 			}
 			if m.ClassIdentifier() != c.vendor {
 				t.Errorf("option 60 %q, want %q", m.ClassIdentifier(), c.vendor)

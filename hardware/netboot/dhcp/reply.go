@@ -127,7 +127,8 @@ const (
 func hasPrefix(s, prefix string) bool { return len(s) >= len(prefix) && s[:len(prefix)] == prefix }
 
 // apply writes the boot file into the reply, in the header and as an option: some firmware
-// reads only one of them.
+// reads only one of them. The option ends with a zero byte, as dnsmasq's does, for firmware that reads
+// it up to the next one; others delete it (RFC 2132 section 2).
 func (b boot) apply(m *dhcpv4.DHCPv4, r Request, c Config) {
 	if b.file == "" {
 		return
@@ -135,7 +136,7 @@ func (b boot) apply(m *dhcpv4.DHCPv4, r Request, c Config) {
 	m.ServerIPAddr = ip(c.Address)
 	m.BootFileName = b.file
 	m.UpdateOption(dhcpv4.OptTFTPServerName(c.Address.String()))
-	m.UpdateOption(dhcpv4.OptBootFileName(b.file))
+	m.UpdateOption(dhcpv4.OptBootFileName(b.file + "\x00"))
 	if b.vendor == "" {
 		return
 	}

@@ -138,7 +138,7 @@ func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error 
 		return errNotFound
 	}
 	peer := out.RemoteAddr()
-	log := s.config.Log.With("peer", peer.IP.String(), "file", name)
+	log := s.config.Log.With(slog.String("peer", peer.IP.String()), slog.String("file", name))
 	file, ok := s.file(name)
 	if !ok {
 		// iPXE asks for autoexec.ipxe on each start: a quick no is what it needs.
@@ -155,7 +155,7 @@ func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error 
 	f, size, err := open(s.config.Dir, file)
 	if err != nil {
 		s.transfers.WithLabelValues(file, "missing").Inc()
-		log.Error("TFTP: boot loader cannot be served: build the netboot image again", "error", err)
+		log.Error("TFTP: boot loader cannot be served: build the netboot image again", slog.Any("error", err))
 		return errNotFound
 	}
 	defer f.Close()
@@ -166,24 +166,26 @@ func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error 
 	case err == nil:
 		s.transfers.WithLabelValues(file, "sent").Inc()
 		s.bytes.Add(float64(n))
-		log.Info("TFTP: sent", "bytes", n, "seconds", time.Since(begun).Seconds())
+		log.Info("TFTP: sent", slog.Int64("bytes", n), slog.Float64("seconds", time.Since(begun).Seconds()))
 	case strings.HasPrefix(err.Error(), "sending block 0:"):
 		// EDK2 asks once for the size alone (RFC 2349) and ends that transfer with an error.
 		s.transfers.WithLabelValues(file, "size-only").Inc()
 		log.Debug("TFTP: size asked")
 	default:
 		s.transfers.WithLabelValues(file, "failed").Inc()
-		log.Warn("TFTP: transfer failed; the firmware asks again", "bytes", n, "error", err)
+		log.Warn("TFTP: transfer failed; the firmware asks again", slog.Int64("bytes", n), slog.Any("error", err))
 	}
 	return err
 }
 
-// file finds the name among those that are served. Firmware writes them with and without a
-// leading slash. The name is only compared, never used as a path.
+// file finds the name among those that are served. Firmware writes it with any number of slashes or
+// backslashes before it. PXE firmware that takes DHCP's option 67 for text up to a zero byte appends
+// what follows it in the packet, mostly 0xFF, the end of the options; bytes that are not part of any
+// name end it. The name is only compared, never used as a path.
 func (s *Server) file(name string) (string, bool) {
-	name = strings.TrimPrefix(name, "/")
+	name = strings.TrimLeft(name, `/\`)
 	for _, f := range s.config.Files {
-		if name == f {
+		if rest, ok := strings.CutPrefix(name, f); ok && (rest == "" || rest[0] < '!' || rest[0] > '~') {
 			return f, true
 		}
 	}
@@ -203,7 +205,7 @@ func open(dir, name string) (*os.File, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Size() == 0) {
-		err = fmt.Errorf("%s/%s is empty or no file", dir, name)
+		err = fmt.Errorf("%s/%s is empty or not a regular file", dir, name)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -236,9 +238,9 @@ func (h hook) OnFailure(stats tftp.TransferStats, err error) {
 	switch {
 	case stats.RemoteAddr == nil:
 		h.s.drops.WithLabelValues("malformed").Inc()
-		h.s.config.Log.Debug("TFTP: packet dropped", "error", err)
+		h.s.config.Log.Debug("TFTP: packet dropped", slog.Any("error", err))
 	case strings.Contains(err.Error(), "write requests"):
 		h.s.drops.WithLabelValues("write-request").Inc()
-		h.s.config.Log.Warn("TFTP: write request refused", "peer", stats.RemoteAddr.String())
+		h.s.config.Log.Warn("TFTP: write request refused", slog.String("peer", stats.RemoteAddr.String()))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,7 +152,8 @@ func (c *client) download(size int) []byte {
 
 func TestDownload(t *testing.T) {
 	s := start(t, time.Second)
-	for _, name := range []string{"snponly.efi", "/snponly.efi"} {
+	for _, name := range []string{"snponly.efi", "/snponly.efi", "//snponly.efi", `\snponly.efi`, `\\/snponly.efi`,
+		"snponly.efi\xff", "/snponly.efi\xff\xff\xff", "snponly.efi\xff6\x04\x0a", "snponly.efi\r\n"} {
 		c := s.client(t)
 		c.send(packet(rrq, name, "octet"))
 		if got := c.download(512); !bytes.Equal(got, served) {
@@ -208,7 +211,7 @@ func TestNothingElseIsServed(t *testing.T) {
 	s := start(t, time.Second)
 	for _, name := range []string{
 		"../../etc/passwd", "/etc/passwd", "../secret", "secret", "/secret", "loaders/../secret", "sub/x", "..\\secret", "C:\\secret",
-		"snponly.efi/../secret", "./snponly.efi", "//snponly.efi", "snponly.efi/", "SNPONLY.EFI", " snponly.efi", "",
+		"snponly.efi/../secret", "./snponly.efi", "snponly.efi/", "snponly.efi.sig", "snponly.efi2", "SNPONLY.EFI", " snponly.efi", "\xff", "",
 		"/", ".", "..", "/proc/self/environ", "%2e%2e/secret", "autoexec.ipxe", "undionly.kpxe", "empty.efi", "link.efi",
 	} {
 		c := s.client(t)
@@ -282,6 +285,24 @@ func eventually(t *testing.T, ok func() bool) {
 			t.Fatal("waited 5 s in vain")
 		}
 	}
+}
+
+// FuzzName asks for files by any name: what is served is one of the loaders, and the name begins with it.
+func FuzzName(f *testing.F) {
+	for _, name := range []string{"snponly.efi", `\snponly.efi`, "undionly.kpxe\xff", "/../snponly.efi", ""} {
+		f.Add(name)
+	}
+	s := &Server{config: Config{Files: []string{"undionly.kpxe", "snponly.efi"}}}
+	f.Fuzz(func(t *testing.T, name string) {
+		file, ok := s.file(name)
+		known := slices.Contains(s.config.Files, file)
+		if ok != known || ok && !strings.HasPrefix(strings.TrimLeft(name, `/\`), file) {
+			t.Errorf("file(%q) = %q, %v", name, file, ok)
+		}
+		if again, _ := s.file("//" + file + "\xff"); ok && again != file {
+			t.Errorf("%q with a trailing byte is %q", file, again)
+		}
+	})
 }
 
 // FuzzTFTP sends any packets to a real server, which must go on serving.
