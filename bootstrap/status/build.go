@@ -6,12 +6,15 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
@@ -27,8 +30,11 @@ type Facts struct {
 	// APIError is why the Kubernetes API could not be asked; the objects below are empty then.
 	APIError string
 	Nodes    []corev1.Node
-	Servers  []region.Server
-	Hosts    []region.Host
+	// Addons are the Deployments that regiond itself runs in Kubernetes, Pods those of their namespace.
+	Addons  []appsv1.Deployment
+	Pods    []corev1.Pod
+	Servers []region.Server
+	Hosts   []region.Host
 	// Leases of hosts, which are named like them.
 	Leases []coordinationv1.Lease
 	// OpenStack clusters.
@@ -121,7 +127,7 @@ func controlPlaneMessage(f Facts, c ControlPlane) string {
 	for _, k := range c.Components {
 		// A component that waits for another is not the cause.
 		if !k.Ready && k.Message != "" && !waits(f, k.Name) {
-			return fmt.Sprintf("%s is not ready: %s; see %s", k.Name, clip(k.Message), k.Log)
+			return fmt.Sprintf("%s is not ready: %s; see %s", k.Name, k.Message, k.Log)
 		}
 	}
 	switch {
@@ -137,7 +143,37 @@ func controlPlaneMessage(f Facts, c ControlPlane) string {
 			return fmt.Sprintf("node %s is not Ready: %s; see %s", n.Name, n.Message, datadir.Log.In(f.DataDir, "kubelet.log"))
 		}
 	}
+	return addonMessage(f)
+}
+
+// addonMessage says which of regiond's own Deployments does not run and why.
+func addonMessage(f Facts) string {
+	for _, d := range f.Addons {
+		if d.Status.AvailableReplicas == 0 {
+			return fmt.Sprintf("%s does not run: %s; see regiond kubectl -n %s describe pods", d.Name, podsMessage(d, f.Pods), d.Namespace)
+		}
+	}
 	return ""
+}
+
+// podsMessage says why no pod of a Deployment is available.
+func podsMessage(d appsv1.Deployment, pods []corev1.Pod) string {
+	message := "its pod has not been made yet"
+	for _, p := range pods {
+		if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil || !selector.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		message = "its pod is " + cmp.Or(string(p.Status.Phase), "new")
+		for _, c := range p.Status.ContainerStatuses {
+			if w := c.State.Waiting; w != nil {
+				message = strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
+			}
+			if end := c.LastTerminationState.Terminated; end != nil && !c.Ready {
+				message += fmt.Sprintf(" (it last ended with %s, exit code %d)", cmp.Or(strings.TrimSpace(end.Message), end.Reason), end.ExitCode)
+			}
+		}
+	}
+	return message
 }
 
 func waits(f Facts, name string) bool {

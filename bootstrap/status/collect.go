@@ -8,8 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -66,6 +68,12 @@ func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
 		return err
 	}
 	f.Nodes = nodes.Items
+	var deployments appsv1.DeploymentList
+	var pods corev1.PodList
+	if err := errors.Join(c.List(ctx, &deployments, client.InNamespace(metav1.NamespaceSystem)), c.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem))); err != nil {
+		return err
+	}
+	f.Addons, f.Pods = deployments.Items, pods.Items
 	var servers region.ServerList
 	var hosts region.HostList
 	var leases coordinationv1.LeaseList

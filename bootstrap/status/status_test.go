@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +97,36 @@ func openstackCluster(passed ...string) region.OpenStackCluster {
 func down(f status.Facts) status.Facts {
 	f.Nodes, f.Servers, f.Hosts, f.Leases = nil, nil, nil, nil
 	return f
+}
+
+// A root shell's umask 077 once left CoreDNS' image unreadable: the region was Ready, and no pod could resolve a name.
+func TestCoreDNSThatDoesNotRunIsTold(t *testing.T) {
+	f := ready()
+	f.Servers, f.Hosts, f.Leases = nil, nil, nil
+	dns := map[string]string{"k8s-app": "kube-dns"}
+	f.Addons = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: dns}}}}
+	if got, want := status.Build(f).Message, "coredns does not run: its pod has not been made yet"; !strings.HasPrefix(got, want) {
+		t.Errorf("without a pod: got %q, want %q", got, want)
+	}
+	f.Pods = []corev1.Pod{
+		{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Status: corev1.PodStatus{Phase: corev1.PodPending}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "coredns-1", Labels: dns}, Status: corev1.PodStatus{Phase: corev1.PodRunning,
+			ContainerStatuses: []corev1.ContainerStatus{{
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "StartError", ExitCode: 128,
+					Message: "exec: /coredns: permission denied"}},
+			}}}},
+	}
+	want := "coredns does not run: CrashLoopBackOff: back-off 10s (it last ended with exec: /coredns: permission denied, exit code 128); " +
+		"see regiond kubectl -n kube-system describe pods"
+	if got := status.Build(f); got.Message != want || got.Ready || got.ControlPlane.Ready {
+		t.Errorf("got %q, ready %t; want %q and not ready", got.Message, got.Ready, want)
+	}
+	f.Addons[0].Status.AvailableReplicas = 1
+	if got := status.Build(f); got.Message != "" || !got.Ready {
+		t.Errorf("when it runs: got %q, ready %t", got.Message, got.Ready)
+	}
 }
 
 func TestTables(t *testing.T) {
