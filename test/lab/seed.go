@@ -23,6 +23,9 @@ import (
 const (
 	seedFiles = "/run/lab"
 	seedData  = "/var/lib/regiond"
+	// seedBin holds the program under its name; seedPath is where commands are found.
+	seedBin  = "/run/bin"
+	seedPath = seedBin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
 
 // EnterSeed turns this process, the first of its PID and mount namespaces, into a seed host and
@@ -65,6 +68,10 @@ func (l Lab) EnterSeed(init []string) error {
 		}
 	}
 	if err := shadowSysctls(); err != nil {
+		return err
+	}
+	// The seed host's first process is regiond, see RunInit.
+	if err := errors.Join(os.Mkdir(seedBin, 0o755), os.Symlink("/proc/1/exe", filepath.Join(seedBin, "regiond"))); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte("seed")); err != nil {
@@ -307,7 +314,7 @@ func RunInit(ctx context.Context, command []string) error {
 	for ctx.Err() == nil {
 		c := exec.Command(command[0], command[1:]...)
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
-		c.Env = append(os.Environ(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+		c.Env = append(os.Environ(), "PATH="+seedPath)
 		if err := c.Start(); err != nil {
 			return err
 		}

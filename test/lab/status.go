@@ -135,18 +135,13 @@ func (l Lab) ConsoleSocket(name string) (string, error) {
 	return filepath.Join(l.dir(), "machines", name, "console.sock"), err
 }
 
-// ExecArgs is the command line that runs a command on the seed host. "regiond" is the program that
-// runs there, wherever it lies.
+// ExecArgs is the command line that runs a command on the seed host, where "regiond" is found as on an installed host.
 func (l Lab) ExecArgs(command []string) ([]string, error) {
 	args, err := l.namespaceArgs("seed")
 	if err != nil {
 		return nil, err
 	}
-	if command[0] == "regiond" {
-		// The seed host's first process is regiond, see RunInit.
-		command = append([]string{"/proc/1/exe"}, command[1:]...)
-	}
-	return append(append(args, "--"), command...), nil
+	return append(append(args, "--", "env", "PATH="+seedPath), command...), nil
 }
 
 // NodeExecArgs is ExecArgs for a namespace node.
