@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // Collect looks at this host. It changes nothing: wanted ports are bound and let go at once.
@@ -164,7 +166,7 @@ func diskOf(dataDir string) (Disk, time.Time, error) {
 	if err := unix.Statfs(path, &fs); err != nil {
 		return Disk{}, time.Time{}, fmt.Errorf("statfs %s: %w", path, err)
 	}
-	d := Disk{Path: path, Free: fs.Bavail * uint64(fs.Bsize), HasData: exists(filepath.Join(dataDir, "etcd"))}
+	d := Disk{Path: path, Free: fs.Bavail * uint64(fs.Bsize), HasData: exists(datadir.Etcd.In(dataDir))}
 	switch fs.Type {
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		d.Filesystem = "overlayfs"
@@ -172,7 +174,7 @@ func diskOf(dataDir string) (Disk, time.Time, error) {
 		d.Filesystem = "nfs"
 	}
 	var last time.Time
-	if i, err := os.Stat(filepath.Join(dataDir, "journal.db")); err == nil {
+	if i, err := os.Stat(datadir.Journal.In(dataDir)); err == nil {
 		last = i.ModTime()
 	}
 	return d, last, nil

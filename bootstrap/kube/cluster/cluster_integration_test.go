@@ -25,6 +25,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"regiond.dev/regiond/bootstrap/datadir"
+	"regiond.dev/regiond/bootstrap/kube/config"
 )
 
 var regiond = flag.String("regiond", "", "the binary with the applets")
@@ -64,7 +67,9 @@ func TestControlPlane(t *testing.T) {
 	// In order: each leaves the control plane running for the next.
 	t.Run("pods", s.testPods)
 	t.Run("access", s.testAccess)
+	t.Run("names", s.testNames)
 	t.Run("secrets are encrypted", s.testEncryption)
+	t.Run("flush of the host's ruleset", s.testFlush)
 	t.Run("renewal", s.testRenewal)
 	t.Run("kill components", s.testKillComponents)
 	t.Run("kill the supervisor", s.testKillSupervisor)
@@ -128,6 +133,57 @@ func (s *seed) testAccess(t *testing.T) {
 	}); err != nil || len(open) > 0 {
 		t.Errorf("readable by others: %v (%v)", open, err)
 	}
+}
+
+// testNames checks what tells this region's things from others' on the host, and that the table of the data directory knows all entries.
+func (s *seed) testNames(t *testing.T) {
+	entries, err := os.ReadDir(s.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		row, known := datadir.Find(e.Name())
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !known || info.Mode() != row.Mode {
+			t.Errorf("the data directory holds %s with mode %s; its table has %q with mode %s", e.Name(), info.Mode(), row.Name, row.Mode)
+		}
+	}
+	for _, command := range []string{"ip -br link show " + config.Bridge(regionID), "nft list table ip " + config.MasqueradeTable(regionID)} {
+		if out, err := s.enter(strings.Fields(command)...); err != nil {
+			t.Errorf("%s: %v %s", command, err, out)
+		}
+	}
+	for _, component := range componentNames {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", s.pid(t, component)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(comm)); got != component[:min(len(component), 15)] {
+			t.Errorf("ps and ss call %s %q", component, got)
+		}
+	}
+}
+
+// testFlush does what a reload of Debian's firewall does.
+func (s *seed) testFlush(t *testing.T) {
+	if out, err := s.enter("nft", "flush", "ruleset"); err != nil {
+		t.Fatal(out, err)
+	}
+	began := time.Now()
+	s.eventually(t, time.Minute, func() error {
+		out, err := s.enter("nft", "list", "tables")
+		for _, want := range []string{"table ip " + config.MasqueradeTable(regionID) + "\n", "table ip kube-proxy\n"} {
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("%q is not among the tables: %s", want, out)
+			}
+		}
+		return err
+	})
+	t.Logf("both tables are there again after %.1f s", time.Since(began).Seconds())
+	s.testPods(t)
 }
 
 func (s *seed) testEncryption(t *testing.T) {
@@ -236,9 +292,12 @@ func (s *seed) testStop(t *testing.T) {
 }
 
 func (s *seed) testTeardown(t *testing.T) {
-	// A shim of another containerd, a foreign table and a foreign mount are to stay.
-	if out, err := s.enter("nft", "add table ip other"); err != nil {
-		t.Fatal(out, err)
+	// Another containerd's shim, foreign tables, and the bridge and tables of another region are to stay.
+	otherBridge := config.Bridge("99999999")
+	for _, command := range []string{"nft add table ip other", "nft add table ip " + config.MasqueradeTable("99999999"), "ip link add " + otherBridge + " type bridge"} {
+		if out, err := s.enter(strings.Fields(command)...); err != nil {
+			t.Fatal(out, err)
+		}
 	}
 	other := filepath.Join(s.dir, "containerd-shim-other")
 	if err := os.Symlink("/bin/sleep", other); err != nil {
@@ -267,11 +326,19 @@ func (s *seed) testTeardown(t *testing.T) {
 	if err != nil || strings.Contains(mounts, s.data+"/") {
 		t.Errorf("mounts are left (%v):\n%s", err, mounts)
 	}
-	if links, err := s.enter("ip", "-br", "link"); err != nil || strings.Contains(links, "regiond") || strings.Contains(links, "veth") {
+	if links, err := s.enter("ip", "-br", "link"); err != nil || strings.Contains(links, config.Bridge(regionID)) || strings.Contains(links, "veth") ||
+		!strings.Contains(links, otherBridge) {
 		t.Errorf("links are left (%v):\n%s", err, links)
 	}
-	if tables, err := s.enter("nft", "list", "tables"); err != nil || strings.TrimSpace(tables) != "table ip other" {
-		t.Errorf("tables (%v):\n%s", err, tables)
+	// kube-proxy's table would be the other region's: it has written it last.
+	tables, err := s.enter("nft", "list", "tables")
+	if err != nil || strings.Contains(tables, config.MasqueradeTable(regionID)) {
+		t.Errorf("tables are left (%v):\n%s", err, tables)
+	}
+	for _, want := range []string{"table ip other\n", "table ip regiond-99999999\n", "table ip kube-proxy\n"} {
+		if !strings.Contains(tables, want) {
+			t.Errorf("%q was removed:\n%s", want, tables)
+		}
 	}
 	for _, pattern := range []string{"/sys/fs/cgroup" + root, "/sys/fs/cgroup/*" + root} {
 		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {

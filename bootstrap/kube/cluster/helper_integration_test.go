@@ -22,7 +22,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
 	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/bootstrap/pki"
@@ -50,7 +52,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const address = "10.255.0.1"
+const (
+	address  = "10.255.0.1"
+	regionID = "0a1b2c3d"
+)
 
 // host makes the namespaces it was started in look like a host of its own, says so, and keeps them until its input ends.
 func host(args []string) error {
@@ -95,7 +100,11 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := datadir.Mark(dataDir, datadir.Owner{Region: "test", UID: uuid.MustParse(regionID + "-0000-4000-8000-000000000000")}); err != nil {
+		return err
+	}
 	c, err := cluster.Start(ctx, cluster.Config{
+		ID:          regionID,
 		NodeName:    "seed",
 		Address:     netip.MustParseAddr(address),
 		PodCIDR:     netip.MustParsePrefix("10.42.0.0/16"),
