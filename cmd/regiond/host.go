@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/datadir"
+	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
@@ -85,12 +87,20 @@ func newHostRemoveCommand() *cobra.Command {
 		Use:   "remove NAME",
 		Short: "Remove a host that was enrolled",
 		Long: `Remove a host that was enrolled, with its rights, its configuration and its join token. What runs on the
-machine goes on running. Hosts of servers that regiond installed go with their servers.`,
+machine goes on running. Hosts of servers that regiond installed go with their servers. It refuses while an
+OpenStack cluster has, or may have, guests or services on the host: regiond server retire NAME removes those.`,
 		Example: `  regiond host remove node7`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, _, err := where.api()
 			if err != nil {
+				return err
+			}
+			survey, err := retirement.Look(cmd.Context(), api, args[0], controller.Target)
+			if err != nil {
+				return err
+			}
+			if err := survey.Removable(); err != nil {
 				return err
 			}
 			if err := enrollserver.Unenroll(cmd.Context(), api, args[0]); err != nil {

@@ -26,13 +26,16 @@ func newServerCommand() *cobra.Command {
 func newServerRetireCommand() *cobra.Command {
 	var where dataDirFlags
 	var yes, force bool
+	var abandon []string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "retire NAME",
 		Short: "Take a compute host out of its OpenStack cluster and its region",
 		Long: `Take a compute host out of its OpenStack cluster and its region: show a plan, ask, then disable its compute
-service, shut the server down (its power is cut if it does not), and delete its agents, its compute service with the mapping to the cell and
-the resource provider, and the rights of its agent. It refuses while an instance is on the host.
+service, shut the server down (its power is cut if it does not), and delete its agents, its compute service with the
+mapping to the cell and the resource provider, and the rights of its agent. It refuses while an instance is on the
+host, and while that can't be seen: an OpenStack cluster that gave the host compute services and does not answer, is
+no longer declared or has lost its secrets may have guests on it.
 
 The Server object stays, with spec.retired: the server is kept off, and nothing is installed on it, also when
 it is found again by its BMC. What is on its disk is left alone. When it has left the rack, take it out of
@@ -55,6 +58,9 @@ It can be repeated at any time, and continues where it was cut off.`,
 			if err != nil {
 				return err
 			}
+			if err := survey.Abandon(abandon); err != nil {
+				return err
+			}
 			if err := survey.Refusal(); err != nil {
 				return err
 			}
@@ -70,7 +76,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 			show := progressPrinter(cmd.ErrOrStderr(), "text", time.Now())
 			err = survey.Retire(ctx, retirement.Options{Force: force, Progress: show, OffTimeout: timeout / 2})
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
-				err = fmt.Errorf("%w; it took longer than --timeout %s, do it again to continue", err, timeout)
+				err = fmt.Errorf("%w; it took longer than --timeout %s, retry to continue", err, timeout)
 			}
 			if err != nil {
 				return err
@@ -82,6 +88,8 @@ It can be repeated at any time, and continues where it was cut off.`,
 	where.add(cmd)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&force, "force", false, "go on although it can't be seen that the machine is off")
+	cmd.Flags().StringSliceVar(&abandon, "abandon-guests", nil,
+		"OpenStack clusters that can't be asked, and whose guests on the host may be lost")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take")
 	return cmd
 }

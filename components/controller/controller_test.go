@@ -298,6 +298,9 @@ func TestNode(t *testing.T) {
 	if w.condition(region.ConditionNeutron).Status != metav1.ConditionTrue {
 		t.Error("it was configured before all gates were passed")
 	}
+	if len(w.unrecorded) > 0 {
+		t.Errorf("%v were given compute services before that was recorded", w.unrecorded)
+	}
 	before := stored()
 	w.cloud.register("node1", "9f2c1b1e-0000-4000-8000-000000000009")
 	w.until(always(c), "it is ready", func() bool {

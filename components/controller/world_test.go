@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ import (
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -57,6 +59,8 @@ type world struct {
 	restarts              int
 	// pinned is the release of the set that was last kept on the host.
 	pinned string
+	// unrecorded hosts were handed a configuration while their Host did not say that they are given compute services.
+	unrecorded []string
 }
 
 func newWorld(t *testing.T) *world {
@@ -86,6 +90,7 @@ func newWorld(t *testing.T) *world {
 			return c.Delete(ctx, o, opts...)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			w.applied(ctx, c, o)
 			return w.apply(ctx, c, o, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch,
@@ -131,6 +136,22 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 		return err
 	}
 	return alone.Build().Apply(ctx, o, client.ForceOwnership, client.FieldOwner(options.FieldManager))
+}
+
+// applied looks at what is about to be applied.
+func (w *world) applied(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) {
+	b, err := json.Marshal(o)
+	w.must(err)
+	var of metav1.PartialObjectMetadata
+	w.must(json.Unmarshal(b, &of))
+	if of.Kind != "Secret" || of.Namespace != host.Namespace {
+		return
+	}
+	h := &region.Host{}
+	w.must(c.Get(ctx, client.ObjectKey{Name: of.Name}, h))
+	if !slices.Contains(h.ComputeOf(), of.Labels[openstack.LabelCluster]) {
+		w.unrecorded = append(w.unrecorded, of.Name)
+	}
 }
 
 // images of the release are there, or not.

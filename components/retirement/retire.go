@@ -22,7 +22,7 @@ import (
 
 // Options of a retirement.
 type Options struct {
-	// Force goes on when it can't be seen that the machine is off: whoever forces it vouches for that.
+	// Force goes on when it can't be seen that the machine is off. The operator MUST be certain that it is.
 	Force bool
 	// Progress is told each step in words.
 	Progress func(text string)
@@ -36,6 +36,9 @@ const disabledReason = "regiond: it is taken out of service"
 // Steps says what Retire will do, for a plan.
 func (s *Survey) Steps() []string {
 	var all []string
+	for _, name := range s.Abandoned {
+		all = append(all, fmt.Sprintf("OpenStack %s: abandon its guests on this host, which it can't be asked for: those that run are lost", name))
+	}
 	for _, c := range s.Clouds {
 		for _, v := range c.Services {
 			all = append(all, fmt.Sprintf("OpenStack %s: disable %s, so that nothing new is scheduled on it", c.Cluster, v.Binary))
@@ -147,7 +150,7 @@ func (s *Survey) silent() error {
 		for _, v := range c.Services {
 			if v.State == "up" {
 				return fmt.Errorf("%s on %s still reports to OpenStack %s, and regiond can't power the machine off; "+
-					"stop it, wait a minute, and do this again, or vouch for it by --force",
+					"stop it, wait a minute, and retry, or pass --force if you are certain that the machine is off",
 					v.Binary, s.Name, c.Cluster)
 			}
 		}
@@ -183,7 +186,7 @@ func (s *Survey) stopServer(ctx context.Context, o Options) error {
 		o.Progress("the server is off; its host's rights and configuration are removed")
 		return nil
 	case ctx.Err() != nil, !o.Force:
-		return fmt.Errorf("server %s is not seen to be off: %w; last: %s; do this again, or vouch for it by --force", s.Name, err, last)
+		return fmt.Errorf("server %s is not seen to be off: %w; last: %s; retry, or pass --force if you are certain that the machine is off", s.Name, err, last)
 	}
 	o.Progress("the server is not seen to be off; forced")
 	return host.Remove(ctx, s.api, s.Name)
@@ -254,7 +257,7 @@ func (c *Cloud) verify(ctx context.Context, name string) error {
 		return err
 	}
 	if !c.empty() {
-		return errors.New("something of it came back while it was deleted; is the machine off? do this again")
+		return errors.New("something of it came back while it was deleted; is the machine off? retry")
 	}
 	return nil
 }

@@ -92,7 +92,12 @@ func (w *world) look() *retirement.Survey {
 }
 
 func (w *world) retire(force bool) error {
-	return w.look().Retire(w.t.Context(), retirement.Options{Force: force, OffTimeout: 50 * time.Millisecond,
+	w.t.Helper()
+	s, err := retirement.Look(w.t.Context(), w.api, "node1", w.target)
+	if err != nil {
+		return err
+	}
+	return s.Retire(w.t.Context(), retirement.Options{Force: force, OffTimeout: 50 * time.Millisecond,
 		Progress: func(s string) { w.said = append(w.said, s) }})
 }
 

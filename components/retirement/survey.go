@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/hypervisors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
@@ -18,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
@@ -38,14 +42,29 @@ type Survey struct {
 	Host   *region.Host   `json:"-"`
 	// Clouds that know the host: one, but for mistakes.
 	Clouds []*Cloud `json:"clouds"`
+	// Unasked are OpenStack clusters that gave the host compute services and can't be asked whether their guests are on it.
+	Unasked []Unasked `json:"unasked,omitempty"`
+	// Abandoned are those of them whose guests on the host the operator has abandoned.
+	Abandoned []string `json:"abandoned,omitempty"`
 
 	api client.Client
 }
 
+// Unasked is an OpenStack cluster that can't be asked for its guests.
+type Unasked struct {
+	Cluster string `json:"cluster"`
+	// Why it can't be asked, and what makes that possible.
+	Why    string `json:"why"`
+	Remedy string `json:"remedy"`
+}
+
 // Cloud is what one OpenStack cluster knows of the host.
 type Cloud struct {
-	Cluster   string                               `json:"cluster"`
-	Instances []Instance                           `json:"instances"`
+	Cluster   string     `json:"cluster"`
+	Instances []Instance `json:"instances"`
+	// Held are instances that hold resources of the host although Nova does not list them on it: they are on their way to it, or
+	// their disks are still there because a resize is not confirmed.
+	Held      []Instance                           `json:"held,omitempty"`
 	Services  []services.Service                   `json:"services"`
 	Agents    []agents.Agent                       `json:"agents"`
 	Providers []resourceproviders.ResourceProvider `json:"resourceProviders"`
@@ -74,39 +93,75 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
+	given, err := rollout.ComputeOf(ctx, api, s.Host, name)
+	if err != nil {
+		return nil, err
+	}
 	var clusters region.OpenStackClusterList
 	if err := api.List(ctx, &clusters); err != nil {
 		return nil, err
 	}
 	for i := range clusters.Items {
-		c, err := look(ctx, api, &clusters.Items[i], name, target)
-		if err != nil {
+		if err := s.look(ctx, &clusters.Items[i], slices.Contains(given, clusters.Items[i].Name), target); err != nil {
 			return nil, fmt.Errorf("OpenStack cluster %s, which may have guests on %s: %w", clusters.Items[i].Name, name, err)
 		}
-		if c != nil && !c.empty() {
-			s.Clouds = append(s.Clouds, c)
+	}
+	for _, cluster := range given {
+		if !slices.ContainsFunc(clusters.Items, func(c region.OpenStackCluster) bool { return c.Name == cluster }) {
+			s.Unasked = append(s.Unasked, Unasked{Cluster: cluster, Why: "it is no longer declared, so none of its services runs",
+				Remedy: "declare it in region.yaml again, which brings it back with its data"})
 		}
 	}
 	if s.Server == nil && s.Host == nil && len(s.Clouds) == 0 {
 		return nil, fmt.Errorf("there is no server or host %s, and no OpenStack cluster knows it; see: regiond status", name)
 	}
+	if len(given) == 0 && len(s.Clouds) == 0 && runsCompute(s.Host) {
+		s.Unasked = append(s.Unasked, Unasked{Cluster: unknownCluster, Why: "the host's agent reports " + binaryCompute +
+			", and no OpenStack cluster of the region knows the host", Remedy: "declare the cluster that configured it in region.yaml again"})
+	}
 	return s, nil
 }
 
-// look returns nil for a cluster that never had secrets, and so no services.
-func look(ctx context.Context, api client.Client, cluster *region.OpenStackCluster, name string, target func(*region.OpenStackCluster,
-	map[string]any) gate.Target) (*Cloud, error) {
-	secrets, err := rollout.Secrets(ctx, api, cluster.Name)
-	if err != nil || secrets == nil {
-		return nil, err
+// unknownCluster stands for the cluster of a host that was configured before regiond kept a record of that.
+const unknownCluster = "unknown"
+
+// binaryCompute is Nova's service on compute hosts.
+const binaryCompute = "nova-compute"
+
+// runsCompute says whether a host's agent reports a nova-compute, running or not.
+func runsCompute(h *region.Host) bool {
+	return h != nil && h.Status.Configuration != nil &&
+		slices.ContainsFunc(h.Status.Configuration.Processes, func(p region.HostProcess) bool { return p.Service == binaryCompute+".service" })
+}
+
+// look asks one cluster. One without secrets has no services that could be asked: that it has no guests on the host either is only
+// known of a cluster that never gave it compute services.
+func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, given bool, target func(*region.OpenStackCluster,
+	map[string]any) gate.Target) error {
+	secrets, err := rollout.Secrets(ctx, s.api, cluster.Name)
+	if err != nil {
+		return err
+	}
+	if secrets == nil {
+		if given {
+			s.Unasked = append(s.Unasked, Unasked{Cluster: cluster.Name, Why: fmt.Sprintf("its secret %s/%s is missing",
+				openstack.Namespace(cluster.Name), openstack.SecretName), Remedy: "restore that from a backup"})
+		}
+		return nil
 	}
 	to := target(cluster, secrets)
 	session, err := gate.Keystone(ctx, to)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := &Cloud{Cluster: cluster.Name, Instances: []Instance{}, clients: to.Clients(session)}
-	return c, c.refresh(ctx, name)
+	if err := c.refresh(ctx, s.Name); err != nil {
+		return err
+	}
+	if !c.empty() {
+		s.Clouds = append(s.Clouds, c)
+	}
+	return nil
 }
 
 // refresh asks Nova, Neutron and Placement for all that is on or of the host.
@@ -125,7 +180,41 @@ func (c *Cloud) refresh(ctx context.Context, name string) error {
 	if c.Providers, err = providers(ctx, c.clients, name); err != nil {
 		errs = append(errs, fmt.Errorf("list its resource providers: %w", err))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if c.Held, err = c.held(ctx); err != nil {
+		return fmt.Errorf("list who holds its resources: %w", err)
+	}
+	return nil
+}
+
+// held lists the instances that have an allocation of the host in Placement. The scheduler makes it before the instance is on the host.
+func (c *Cloud) held(ctx context.Context) ([]Instance, error) {
+	var all []Instance
+	for _, p := range c.Providers {
+		allocations, err := resourceproviders.GetAllocations(ctx, c.clients.Placement, p.UUID).Extract()
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, consumer := range slices.Sorted(maps.Keys(allocations.Allocations)) {
+			if slices.ContainsFunc(c.Instances, func(i Instance) bool { return i.ID == consumer }) {
+				continue
+			}
+			v, err := servers.Get(ctx, c.clients.Nova, consumer).Extract()
+			switch {
+			case gophercloud.ResponseCodeIs(err, http.StatusNotFound): // an instance that is gone
+			case err != nil:
+				return nil, err
+			default:
+				all = append(all, Instance{ID: v.ID, Name: v.Name, Project: v.TenantID, Status: v.Status})
+			}
+		}
+	}
+	return all, nil
 }
 
 func instances(ctx context.Context, c gate.Clients, name string) ([]Instance, error) {
@@ -163,17 +252,70 @@ func providers(ctx context.Context, c gate.Clients, name string) ([]resourceprov
 	return all, nil
 }
 
-// Refusal says why the host may not be retired, nil if it may. Force does not overrule guests.
+// Refusal says why the host may not be retired, nil if it may. Force does not overrule guests, and neither does not knowing of them.
 func (s *Survey) Refusal() error {
 	var guests []string
 	for _, c := range s.Clouds {
 		for _, i := range c.Instances {
-			guests = append(guests, fmt.Sprintf("%s (%s, %s, project %s)", i.Name, i.ID, strings.ToLower(i.Status), i.Project))
+			guests = append(guests, i.String())
+		}
+		for _, i := range c.Held {
+			guests = append(guests, i.String()+", which is on its way to or from it")
 		}
 	}
 	if len(guests) > 0 {
-		return fmt.Errorf("%d instances are on %s: %s; move or delete them first: regiond openstack -- server migrate --live-migration ID", len(guests),
-			s.Name, strings.Join(guests, ", "))
+		return fmt.Errorf("%d instances are on %s: %s; %s", len(guests), s.Name, listed(guests), remedy)
+	}
+	var errs []error
+	for _, u := range s.Unasked {
+		errs = append(errs, fmt.Errorf("OpenStack cluster %s has configured %s as a compute host and can't be asked whether guests run on it: %s; "+
+			"%s, or, if its guests on %s may be lost: --abandon-guests %s", u.Cluster, s.Name, u.Why, u.Remedy, s.Name, u.Cluster))
+	}
+	return errors.Join(errs...)
+}
+
+// remedy for guests that are in the way. Nova can't move them between hosts yet: libvirt's daemons do not reach each other.
+const remedy = "no guest can be moved to another host yet: delete those that are not needed; of each other one make an image and start " +
+	"another guest from that (regiond openstack -- server stop ID; server image create --wait --name NAME ID; server create --image NAME ...), " +
+	"then delete it"
+
+// maxListed bounds how many guests a message names.
+const maxListed = 20
+
+func listed(all []string) string {
+	if more := len(all) - maxListed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxListed], ", "), more)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (i Instance) String() string {
+	return fmt.Sprintf("%s (%s, %s, project %s)", i.Name, i.ID, strings.ToLower(i.Status), i.Project)
+}
+
+// Abandon takes the operator's word that guests of clusters which can't be asked may be lost with the host. Clusters that can be asked
+// are not abandoned: their guests can be deleted.
+func (s *Survey) Abandon(clusters []string) error {
+	for _, name := range clusters {
+		at := slices.IndexFunc(s.Unasked, func(u Unasked) bool { return u.Cluster == name })
+		if at < 0 {
+			return fmt.Errorf("--abandon-guests %s: it is not an OpenStack cluster that may have guests on %s and can't be asked for them", name, s.Name)
+		}
+		s.Unasked = slices.Delete(s.Unasked, at, at+1)
+		s.Abandoned = append(s.Abandoned, name)
+	}
+	return nil
+}
+
+// Removable says why the host's objects may not be removed while its machine goes on running, nil if they may: a compute service that
+// is left would still be given guests.
+func (s *Survey) Removable() error {
+	if err := s.Refusal(); err != nil {
+		return err
+	}
+	if len(s.Clouds) > 0 {
+		return fmt.Errorf("OpenStack cluster %s still has services or resources of %s; take it out of the cluster first: regiond server retire %s",
+			s.Clouds[0].Cluster, s.Name, s.Name)
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackC
 		return changed, err
 	}
 	for _, s := range gone {
-		if err := c.Delete(ctx, &s, client.Preconditions{UID: &s.UID}); client.IgnoreNotFound(err) != nil {
-			return changed, fmt.Errorf("configuration of host %s: %w", s.Name, err)
+		if err := removeNode(ctx, c, cluster.Name, &s); err != nil {
+			return changed, err
 		}
 		changed = append(changed, s.Name)
 	}
@@ -89,6 +89,9 @@ func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCl
 	if err == nil && bytes.Equal(live.Data[configuration.SecretKey], content) && owned &&
 		contains(live.Labels, u.GetLabels()) && contains(live.Annotations, u.GetAnnotations()) {
 		return false, nil
+	}
+	if err := recordCompute(ctx, c, cluster.Name, h.Name); err != nil {
+		return false, err
 	}
 	_, err = serverSide(ctx, c, u)
 	return err == nil, err

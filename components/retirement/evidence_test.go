@@ -1,0 +1,154 @@
+package retirement_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/keystone/cloudtest"
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region"
+)
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// loseSecret takes away the only way to ask the cluster.
+func (w *world) loseSecret() {
+	w.t.Helper()
+	w.must(w.api.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: "openstack-secrets"}}))
+}
+
+func (w *world) removeCluster() {
+	w.t.Helper()
+	w.must(w.api.Delete(w.t.Context(), &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}))
+}
+
+// given makes the host one that was given compute services of a cluster.
+func (w *world) given(cluster string) {
+	w.t.Helper()
+	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
+	h.SetComputeOf([]string{cluster})
+	w.must(w.api.Create(w.t.Context(), h))
+}
+
+// configured makes it one as an earlier regiond left it, which kept no record: the cluster's name is on the host's configuration only.
+func (w *world) configured(cluster string) {
+	w.t.Helper()
+	w.must(w.api.Create(w.t.Context(), &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
+	w.must(w.api.Create(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "regiond-hosts", Name: "node1",
+		Labels: map[string]string{openstack.LabelCluster: cluster}}}))
+}
+
+// reporting makes it one that an earlier regiond configured for a cluster that is no longer there: nothing but its agent tells of that.
+func (w *world) reporting() {
+	w.t.Helper()
+	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
+	h.Status.Configuration = &region.HostConfiguration{Digest: "x", Processes: []region.HostProcess{{Service: "nova-compute.service", State: "active"}}}
+	w.must(w.api.Create(w.t.Context(), h))
+}
+
+// Guests that can't be seen may be there: nothing is powered off, deleted or disabled, forced or not.
+func TestUnseenGuestsAreNotLost(t *testing.T) {
+	tests := map[string]struct {
+		given func(w *world)
+		want  string // part of the refusal; empty: it may be retired
+	}{
+		"its secret is missing":                     {func(w *world) { w.given("lab"); w.loseSecret() }, "openstack-lab/openstack-secrets is missing"},
+		"its secret is missing, no record was kept": {func(w *world) { w.configured("lab"); w.loseSecret() }, "openstack-lab/openstack-secrets is missing"},
+		"it is removed":                             {func(w *world) { w.given("lab"); w.removeCluster() }, "no longer declared"},
+		"it is removed, no record was kept":         {func(w *world) { w.reporting(); w.removeCluster() }, "agent reports nova-compute"},
+		"another one is removed":                    {func(w *world) { w.given("old") }, "OpenStack cluster old"},
+		"it never gave the host services":           {func(w *world) { w.given(""); w.loseSecret() }, ""},
+		"it knows the host, no record was kept":     {func(w *world) { w.reporting() }, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tt.given(w)
+			if tt.want == "" {
+				if err := w.look().Refusal(); err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			for _, force := range []bool{false, true} {
+				if err := w.retire(force); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "--abandon-guests") {
+					t.Errorf("force %v: got %v, want %q and the remedy", force, err, tt.want)
+				}
+			}
+			if err := w.look().Removable(); err == nil {
+				t.Error("its objects may be removed")
+			}
+			s := &region.Server{}
+			w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, s))
+			if writes := w.cloud.Writes(); s.Spec.Retired || len(writes) > 0 || w.left() != 3 {
+				t.Errorf("retired %v, wrote %q", s.Spec.Retired, writes)
+			}
+		})
+	}
+}
+
+func TestAbandonedGuests(t *testing.T) {
+	w := newWorld(t)
+	w.given("old")
+	s := w.look()
+	if err := s.Abandon([]string{"lab"}); err == nil || !strings.Contains(err.Error(), "can't be asked") {
+		t.Errorf("guests of a cluster that answers were abandoned: %v", err)
+	}
+	if err := s.Abandon([]string{"old"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Refusal(); err != nil {
+		t.Errorf("refused: %v", err)
+	}
+	if steps := s.Steps(); !strings.Contains(steps[0], "OpenStack old: abandon its guests") {
+		t.Errorf("the plan does not begin with what is lost: %q", steps)
+	}
+}
+
+// The scheduler gives an instance a host's resources before it is on the host, and a resize leaves the disk behind until it is confirmed.
+func TestGuestsOnTheirWayAreNotLost(t *testing.T) {
+	w := newWorld(t)
+	w.cloud.Allocate(providerUUID, "vm2")
+	w.cloud.Add("/compute/v2.1/servers/detail", cloudtest.Item{"id": "vm2", "name": "db", "host": "node2", "status": "VERIFY_RESIZE"})
+	if err := w.retire(true); err == nil || !strings.Contains(err.Error(), "db (vm2") {
+		t.Errorf("got %v, want a refusal that names the instance", err)
+	}
+	if writes := w.cloud.Writes(); len(writes) > 0 {
+		t.Errorf("a host with guests was changed: %q", writes)
+	}
+}
+
+// What is left of a host in a cloud would be given guests again, or holds resources.
+func TestHostWithServicesIsNotRemoved(t *testing.T) {
+	w := newWorld(t)
+	if err := w.look().Removable(); err == nil || !strings.Contains(err.Error(), "regiond server retire node1") {
+		t.Errorf("got %v, want the command that removes them", err)
+	}
+	w.must(w.retire(false))
+	if err := w.look().Removable(); err != nil {
+		t.Errorf("after it was retired: %v", err)
+	}
+}
+
+func TestRefusalIsBounded(t *testing.T) {
+	w := newWorld(t)
+	for range 500 {
+		w.cloud.Add("/compute/v2.1/servers/detail", cloudtest.Item{"name": "shop", "host": "node1", "status": "ACTIVE"})
+	}
+	err := w.look().Refusal()
+	if err == nil || len(err.Error()) > 4000 || !strings.Contains(err.Error(), "500 instances") || !strings.Contains(err.Error(), "and 480 more") {
+		t.Errorf("got %v", err)
+	}
+	if strings.Contains(err.Error(), "migrate") || !strings.Contains(err.Error(), "server image create") {
+		t.Errorf("the remedy is not one that works: %v", err)
+	}
+}

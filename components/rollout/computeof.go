@@ -1,0 +1,89 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/region"
+)
+
+// recordCompute writes to a Host that it is given compute services of a cluster. It MUST be called before the configuration with them
+// can reach the host: whoever retires the host later believes the record.
+func recordCompute(ctx context.Context, c client.Client, cluster, name string) error {
+	h := &region.Host{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
+		return fmt.Errorf("record that host %s is given compute services: %w", name, err)
+	}
+	of := h.ComputeOf()
+	if slices.Contains(of, cluster) {
+		return nil
+	}
+	return setComputeOf(ctx, c, h, append(of, cluster))
+}
+
+// ForgetCompute takes a cluster out of the record of a Host. It MUST NOT be called before it was shown that none of the cluster's
+// guests is on the host and that the host no longer runs the cluster's compute service.
+func ForgetCompute(ctx context.Context, c client.Client, cluster, name string) error {
+	h := &region.Host{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	of := h.ComputeOf()
+	if !slices.Contains(of, cluster) {
+		return nil
+	}
+	return setComputeOf(ctx, c, h, slices.DeleteFunc(of, func(s string) bool { return s == cluster }))
+}
+
+func setComputeOf(ctx context.Context, c client.Client, h *region.Host, of []string) error {
+	before := h.DeepCopy()
+	h.SetComputeOf(of)
+	if err := c.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("host %s: record its compute services: %w", h.Name, err)
+	}
+	return nil
+}
+
+// ComputeOf returns the OpenStack clusters whose compute services a host was given: those recorded on its Host, which may be nil, and
+// the one that its stored configuration is of, which a regiond that kept no record may have written.
+func ComputeOf(ctx context.Context, c client.Client, h *region.Host, name string) ([]string, error) {
+	var of []string
+	if h != nil {
+		of = h.ComputeOf()
+	}
+	stored := &metav1.PartialObjectMetadata{}
+	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, stored)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, fmt.Errorf("configuration of host %s: %w", name, err)
+	default:
+		if cluster := stored.Labels[openstack.LabelCluster]; cluster != "" && !slices.Contains(of, cluster) {
+			of = append(of, cluster)
+		}
+	}
+	slices.Sort(of)
+	return of, nil
+}
+
+// removeNode deletes the stored configuration of a host. The agent keeps what it has, guests run on, and the Host keeps the record of
+// that.
+func removeNode(ctx context.Context, c client.Client, cluster string, s client.Object) error {
+	uid := s.GetUID()
+	if err := recordCompute(ctx, c, cluster, s.GetName()); err != nil && !apierrors.IsNotFound(err) { // the Secret of a Host that is gone
+		return err
+	}
+	if err := c.Delete(ctx, s, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("configuration of host %s: %w", s.GetName(), err)
+	}
+	return nil
+}
