@@ -37,7 +37,7 @@ regiond and the images that were built last, and nothing else does. With --clust
 cluster first, e.g. one for staging.
 
 A cluster that is no longer declared is removed with --allow-delete only. Its data stays on the seed
-host's disk. An apply of what is there already writes nothing and restarts nothing. It can be run again
+host's disk, and its passwords and keys in its Secret: declared again, it has both back. An apply of what is there already writes nothing and restarts nothing. It can be run again
 at any time.`,
 		Example: `  sudo regiond apply -f region.yaml
   sudo regiond apply -f region.yaml --yes --timeout 20m    # in CI

@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -19,14 +18,18 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/node/configuration"
 )
 
 // act carries out a decision, in a fixed order.
 func (t *turn) act(ctx context.Context, d Decision) error {
+	if d.Record {
+		if err := t.recordDatabase(ctx); err != nil {
+			return err
+		}
+	}
 	if len(d.Apply) > 0 {
-		for _, f := range folders(t.DataDir, t.cluster.Name) {
+		for _, f := range folders(t.DataDir, t.cluster.Name, t.facts.Database.Creatable()) {
 			if err := t.Own(f); err != nil {
 				return err
 			}
@@ -201,26 +204,4 @@ func (t *turn) configure(ctx context.Context, names []string) error {
 		t.log.Info("node is configured", slog.String("host", name))
 	}
 	return err
-}
-
-// removeObjects removes the configuration of a cluster's nodes, then its namespace. It says whether all is gone.
-func (c *Controller) removeObjects(ctx context.Context, name string) (gone bool, err error) {
-	var secrets metav1.PartialObjectMetadataList
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := c.Live.List(ctx, &secrets, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: name}); err != nil {
-		return false, err
-	}
-	for i := range secrets.Items {
-		if err := c.Live.Delete(ctx, &secrets.Items[i]); client.IgnoreNotFound(err) != nil {
-			return false, err
-		}
-	}
-	ns := &corev1.Namespace{}
-	if err := c.Live.Get(ctx, client.ObjectKey{Name: openstack.Namespace(name)}, ns); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	if !ns.DeletionTimestamp.IsZero() {
-		return false, nil
-	}
-	return false, client.IgnoreNotFound(c.Live.Delete(ctx, ns))
 }

@@ -3,8 +3,6 @@ package controller_test
 import (
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -206,7 +204,6 @@ func TestSecretsLost(t *testing.T) {
 	key := client.ObjectKey{Namespace: "openstack-lab", Name: "openstack-secrets"}
 	secret := &corev1.Secret{}
 	w.must(w.api.Get(t.Context(), key, secret))
-	w.must(os.WriteFile(filepath.Join(w.dir, "openstack", "lab", "mariadb", "ibdata1"), nil, 0o600))
 	w.must(w.api.Delete(t.Context(), secret))
 	w.turn(c)
 	if k := w.condition(region.ConditionConfigured); k.Reason != "SecretsMissing" || !strings.Contains(k.Message, "restore") {
@@ -341,30 +338,6 @@ func TestNode(t *testing.T) {
 		w.agent("node1")
 		return w.ready() && len(w.cluster().Status.Nodes) == 2
 	})
-}
-
-func TestRemoved(t *testing.T) {
-	w := newWorld(t)
-	c := w.controller()
-	w.host("node1", "10.99.0.101")
-	w.until(always(c), "all gates", func() bool { return w.condition(region.ConditionNeutron).Status == metav1.ConditionTrue })
-	w.turn(c)
-	w.must(w.api.Delete(t.Context(), w.cluster()))
-	for range 3 {
-		w.turn(c)
-	}
-	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "lab"}, &region.OpenStackCluster{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the cluster is still there: %v", err)
-	}
-	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "openstack-lab"}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
-		t.Errorf("its namespace is still there: %v", err)
-	}
-	if err := w.api.Get(t.Context(), client.ObjectKey{Namespace: "regiond-hosts", Name: "node1"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-		t.Errorf("its node is still configured: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(w.dir, "openstack", "lab", "mariadb")); err != nil {
-		t.Errorf("its data is gone: %v", err)
-	}
 }
 
 func TestFinalizerFirst(t *testing.T) {

@@ -51,6 +51,8 @@ type Decision struct {
 	Map, MapAgain bool
 	// Prune what is no longer wished.
 	Prune bool
+	// Record that there is a database now. It comes before anything is written into it.
+	Record bool
 
 	Conditions []metav1.Condition
 	Services   []region.OpenStackService
@@ -67,6 +69,7 @@ func Decide(f Facts, now time.Time) Decision {
 	d.nodes()
 	d.describe()
 	return Decision{Apply: d.apply, Probe: d.probe, Configure: d.configure, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
+		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),
 		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, After: d.After}
 }
 
@@ -117,7 +120,7 @@ func (d *decider) jobsDone(gate string) bool {
 // rollout says what may be applied now. What is there already is applied again: that repairs drift, and writes nothing where
 // there is none.
 func (d *decider) rollout() {
-	if d.f.Trouble != nil || d.f.Disk.full() {
+	if d.f.Trouble != nil || d.f.Disk.full() || d.f.Database.Lost() {
 		d.again(failedPoll)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )
 
@@ -21,6 +22,7 @@ const (
 	reasonProbe      = "ProbeFailed"
 	reasonEarlier    = "EarlierGate"
 	reasonDiskFull   = "DiskFull"
+	reasonDataLost   = "DatabaseMissing"
 	reasonApplied    = "Applied"
 	reasonRollingOut = "RollingOut"
 	reasonReady      = "Ready"
@@ -98,6 +100,8 @@ func (d *decider) configured() metav1.Condition {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: d.f.Trouble.Reason, Message: d.f.Trouble.Message}
 	case d.f.Refused != nil:
 		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: d.f.Refused.Reason, Message: d.f.Refused.Message}
+	case d.f.Database.Lost():
+		return d.no(kind, reasonDataLost, "the database of the cluster in "+d.f.Database.Folder, d.f.Database.remedy(d.f.Name))
 	case disk.full():
 		return d.no(kind, reasonDiskFull, fmt.Sprintf("free space on the disk of %s, which has %s of %s left and needs %s", disk.Path, bytes(disk.Free),
 			bytes(disk.Size), bytes(disk.least())),
@@ -113,6 +117,16 @@ func (d *decider) configured() metav1.Condition {
 		message += "; " + strings.Join(d.f.Warnings, "; ")
 	}
 	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonApplied, Message: clip(message)}
+}
+
+// remedy for a database that was lost.
+func (d Database) remedy(cluster string) string {
+	since := "services have used it"
+	if d.Created != "" {
+		since = "it was created at " + d.Created
+	}
+	return fmt.Sprintf("%s, and an empty one is not made in its place: mount its disk, or restore the folder from a backup; to give all of its data "+
+		"up for lost and begin with an empty cloud and new passwords: regiond kubectl delete namespace %s", since, openstack.Namespace(cluster))
 }
 
 func (d *decider) unrolled(w Workload) string {

@@ -1,4 +1,7 @@
 package controller
 
-// Doubt is for tests of this package's start.
-var Doubt = doubt
+// For tests of this package's start, and of what it looks at on the disk.
+var (
+	Doubt         = doubt
+	DatabaseThere = databaseThere
+)

@@ -9,6 +9,8 @@ import (
 
 // Facts are what was observed of a cluster.
 type Facts struct {
+	// Name of the cluster.
+	Name       string
 	Generation int64
 	// Release in force.
 	Release string
@@ -19,6 +21,8 @@ type Facts struct {
 	// Trouble is why it isn't known what is wished, nil if it is.
 	Trouble *Trouble
 	Disk    Disk
+	// Database of the cluster on this host's disk.
+	Database Database
 	// Workloads that are wished, in the order in which they are applied.
 	Workloads []Workload
 	// Probes of gates, by name: the last one of each.
@@ -53,6 +57,24 @@ const (
 func (d Disk) full() bool { return d.Size > 0 && d.Free < d.least() }
 
 func (d Disk) least() uint64 { return min(leastFree, d.Size/100*leastFreePercent) }
+
+// Database of a cluster, as it lies on the disk.
+type Database struct {
+	Folder string
+	// There: the folder holds one.
+	There bool
+	// Created is when the cluster's database was first seen to work, by the record of that; empty if it never was.
+	Created string
+	// Used: services that start only after the database was proved have been started. It stands for the record in clusters that an
+	// earlier regiond has made.
+	Used bool
+}
+
+// Lost says that the cluster had a database which is not there.
+func (d Database) Lost() bool { return !d.There && (d.Created != "" || d.Used) }
+
+// Creatable says that the cluster has no database, and never had one.
+func (d Database) Creatable() bool { return !d.There && !d.Lost() }
 
 // Workload is a Deployment, StatefulSet or Job.
 type Workload struct {

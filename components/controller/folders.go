@@ -20,10 +20,11 @@ type Folder struct {
 	UID  int
 }
 
-// folders of a cluster. The users' numbers are those of the component images.
-func folders(dataDir, cluster string) []Folder {
+// folders of a cluster. The users' numbers are those of the component images. The container of the database makes one only where it
+// finds the folder create, which it then removes: a pod that is started again where the data was lost stops instead.
+func folders(dataDir, cluster string, create bool) []Folder {
 	top := openstack.DataDir(dataDir, cluster)
-	return []Folder{
+	all := []Folder{
 		{filepath.Dir(top), 0o711, 0},
 		{top, 0o711, 0},
 		{filepath.Join(top, "mariadb"), 0o700, 42434},
@@ -31,6 +32,10 @@ func folders(dataDir, cluster string) []Folder {
 		{filepath.Join(top, "rabbitmq"), 0o700, 42439},
 		{filepath.Join(top, "glance"), 0o750, 42415},
 	}
+	if create {
+		all = append(all, Folder{createFolder(dataDir, cluster), 0o700, 42434})
+	}
+	return all
 }
 
 // ownFolder makes a folder, or repairs its owner and mode. What is in it is left alone.
@@ -43,7 +48,7 @@ func ownFolder(f Folder) error {
 		return err
 	}
 	if !i.IsDir() {
-		return fmt.Errorf("%s is no folder; move it away, services keep their data there", f.Path)
+		return fmt.Errorf("%s is not a folder; move it away, services keep their data there", f.Path)
 	}
 	if s, ok := i.Sys().(*syscall.Stat_t); ok && (int(s.Uid) != f.UID || int(s.Gid) != f.UID) {
 		if err := os.Chown(f.Path, f.UID, f.UID); err != nil {
@@ -67,15 +72,12 @@ func freeSpace(path string) (free, size uint64, err error) {
 
 // neverHadSecrets refuses to generate secrets for databases that have others: both would be lost together only by someone's hand.
 func (t *turn) neverHadSecrets() error {
-	data := filepath.Join(openstack.DataDir(t.DataDir, t.cluster.Name), "mariadb")
-	entries, err := os.ReadDir(data)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
-	}
-	if err != nil {
+	dir := databaseDir(t.DataDir, t.cluster.Name)
+	there, err := databaseThere(dir)
+	if err != nil || !there {
 		return err
 	}
 	return fmt.Errorf("the secret %s/%s is missing, but %s holds a database that has its passwords; "+
-		"restore the secret, or move the folder %s away to begin anew",
-		openstack.Namespace(t.cluster.Name), openstack.SecretName, data, filepath.Dir(data))
+		"restore the secret from a backup, or, to begin with an empty database, move the folder %s away",
+		openstack.Namespace(t.cluster.Name), openstack.SecretName, dir, openstack.DataDir(t.DataDir, t.cluster.Name))
 }

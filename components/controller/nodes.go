@@ -19,7 +19,7 @@ const nodePoll = time.Minute
 func (d *decider) nodes() {
 	unmapped := false
 	for _, n := range d.f.Nodes {
-		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && d.mayConfigure(n) {
+		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && !d.f.Database.Lost() && d.mayConfigure(n) {
 			d.configure = append(d.configure, n.Name)
 		}
 		message := d.nodeMessage(n)

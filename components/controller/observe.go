@@ -29,7 +29,7 @@ import (
 
 // observe collects the facts of a cluster. Its secrets are generated here, since without them there is nothing to observe.
 func (t *turn) observe(ctx context.Context) error {
-	t.facts = Facts{Generation: t.cluster.Generation, Release: string(t.cluster.Spec.Release), Status: *t.cluster.Status.DeepCopy(),
+	t.facts = Facts{Name: t.cluster.Name, Generation: t.cluster.Generation, Release: string(t.cluster.Spec.Release), Status: *t.cluster.Status.DeepCopy(),
 		Probes: map[string]Probe{}}
 	free, size, err := t.Space(t.DataDir)
 	if err != nil {
@@ -40,6 +40,9 @@ func (t *turn) observe(ctx context.Context) error {
 		return err
 	}
 	if err := t.workloads(ctx); err != nil {
+		return err
+	}
+	if err := t.database(); err != nil {
 		return err
 	}
 	if err := t.reach(ctx); err != nil {
@@ -161,6 +164,7 @@ func (t *turn) workloads(ctx context.Context) error {
 			return err
 		}
 		if err == nil {
+			t.facts.Database.Used = t.facts.Database.Used || needs[w.Gate] != nil && !w.Job
 			w.Generation = live.GetGeneration()
 			if w.Present, err = runs(live, o); err != nil {
 				return err

@@ -34,7 +34,7 @@ func (t *turn) ensureSecrets(ctx context.Context) error {
 	if b := secret.Data[openstack.SecretKey]; !missing && len(b) > 0 {
 		if err := json.Unmarshal(b, &tree); err != nil {
 			// Not the error's own text: it may quote a secret.
-			return fmt.Errorf("secret %s/%s: %s is no JSON object; restore it from a backup", name, openstack.SecretName, openstack.SecretKey)
+			return fmt.Errorf("secret %s/%s: %s is not a JSON object; restore it from a backup", name, openstack.SecretName, openstack.SecretKey)
 		}
 	}
 	var generated []string
@@ -47,7 +47,10 @@ func (t *turn) ensureSecrets(ctx context.Context) error {
 		if err := t.neverHadSecrets(); err != nil {
 			return err
 		}
+	} else if err := t.reuse(ctx, secret); err != nil {
+		return err
 	}
+	t.facts.Database.Created = secret.Annotations[AnnotationDatabase]
 	full, all, err := secrets.Generate(t.composer.Source().Secrets(), tree, generated, rand.Reader)
 	if err != nil {
 		return fmt.Errorf("secret %s/%s: %w", name, openstack.SecretName, err)

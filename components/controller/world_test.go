@@ -273,7 +273,14 @@ func (w *world) kubelet() {
 		w.must(w.api.Status().Update(ctx, &d))
 		w.pod(d.Name, d.Spec.Selector, d.Labels, "")
 	}
+	w.collect()
 	for _, s := range sets.Items {
+		if s.Name == "mariadb" && !w.database() {
+			w.pod(s.Name, s.Spec.Selector, s.Labels, "CrashLoopBackOff: the database's folder mariadb/data is missing")
+			s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1}
+			w.must(w.api.Status().Update(ctx, &s))
+			continue
+		}
 		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
 		w.must(w.api.Status().Update(ctx, &s))
 		w.pod(s.Name, s.Spec.Selector, s.Labels, "")
@@ -299,6 +306,33 @@ func (w *world) kubelet() {
 		if s.Spec.ClusterIP == "" {
 			s.Spec.ClusterIP = fmt.Sprintf("10.43.0.%d", 10+i)
 			w.must(w.api.Update(ctx, &s))
+		}
+	}
+}
+
+// database plays the script of the database's container: it makes a database where it may.
+func (w *world) database() bool {
+	dir := filepath.Join(w.dir, "openstack", "lab", "mariadb")
+	if _, err := os.Stat(filepath.Join(dir, "data", "ibdata1")); err == nil {
+		return true
+	}
+	if _, err := os.Stat(filepath.Join(dir, "create")); err != nil {
+		return false
+	}
+	w.must(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "ibdata1"), []byte("uid of this database"), 0o600),
+		os.Remove(filepath.Join(dir, "create")))
+	return true
+}
+
+// collect plays Kubernetes' garbage collector: pods of workloads that are gone go.
+func (w *world) collect() {
+	ctx := w.t.Context()
+	var pods corev1.PodList
+	w.must(w.api.List(ctx, &pods))
+	for _, p := range pods.Items {
+		key := client.ObjectKey{Namespace: p.Namespace, Name: p.Labels[openstack.LabelName]}
+		if apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.Deployment{})) && apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.StatefulSet{})) {
+			w.must(w.api.Delete(ctx, &p))
 		}
 	}
 }
@@ -397,4 +431,15 @@ func (c *cloud) mapAll() {
 		h.Mapped = true
 		c.hosts[name] = h
 	}
+}
+
+// jobs that are there, by name.
+func (w *world) jobs() []string {
+	var list batchv1.JobList
+	w.must(w.api.List(w.t.Context(), &list))
+	var names []string
+	for _, j := range list.Items {
+		names = append(names, j.Name)
+	}
+	return names
 }

@@ -32,6 +32,10 @@ const (
 	LabelConfig = "regiond.dev/config"
 	// AnnotationGate is the gate that an object is part of. Objects without it come before all gates.
 	AnnotationGate = "regiond.dev/gate"
+	// LabelRetained is on the Secret of a cluster that is no longer declared: it is kept for as long as the cluster's data.
+	// AnnotationRetained is when that was.
+	LabelRetained      = "regiond.dev/retained"
+	AnnotationRetained = "regiond.dev/retained-since"
 )
 
 // Where the secrets of a cluster are, in its namespace: the tree as JSON.

@@ -75,9 +75,9 @@ func ComputeOf(ctx context.Context, c client.Client, h *region.Host, name string
 	return of, nil
 }
 
-// removeNode deletes the stored configuration of a host. The agent keeps what it has, guests run on, and the Host keeps the record of
+// RemoveNode deletes the stored configuration of a host. The agent keeps what it has, guests run on, and the Host keeps the record of
 // that.
-func removeNode(ctx context.Context, c client.Client, cluster string, s client.Object) error {
+func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.Object) error {
 	uid := s.GetUID()
 	if err := recordCompute(ctx, c, cluster, s.GetName()); err != nil && !apierrors.IsNotFound(err) { // the Secret of a Host that is gone
 		return err

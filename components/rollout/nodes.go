@@ -56,7 +56,7 @@ func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackC
 		return changed, err
 	}
 	for _, s := range gone {
-		if err := removeNode(ctx, c, cluster.Name, &s); err != nil {
+		if err := RemoveNode(ctx, c, cluster.Name, &s); err != nil {
 			return changed, err
 		}
 		changed = append(changed, s.Name)

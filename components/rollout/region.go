@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,9 +94,14 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 		for i, f := range change.Fields {
 			change.Fields[i].Old, change.Fields[i].New = openstack.RedactUnknown(f.Old), openstack.RedactUnknown(f.New)
 		}
-		if change.Object.Kind == "Region" {
+		switch {
+		case change.Object.Kind == "Region":
 			for i, f := range change.Fields {
 				change.Fields[i].Effects = region.Effects(f.Path)
+			}
+		case change.Action == ActionCreate:
+			if change.Consequence, err = retainedConsequence(ctx, c, change.Object.Name); err != nil {
+				return err
 			}
 		}
 		changes = append(changes, change)
@@ -107,6 +115,21 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 		p.Clusters = append(p.Clusters, one)
 	}
 	return nil
+}
+
+// retainedConsequence tells of the Secret and the data that a cluster of this name has left.
+func retainedConsequence(ctx context.Context, c client.Client, cluster string) (string, error) {
+	s := &metav1.PartialObjectMetadata{}
+	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	err := c.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(cluster), Name: openstack.SecretName}, s)
+	if apierrors.IsNotFound(err) || err == nil && s.Labels[openstack.LabelRetained] == "" {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("secrets of OpenStack cluster %s: %w", cluster, err)
+	}
+	return fmt.Sprintf("the cluster of this name that was removed at %s comes back, with its data, passwords and keys",
+		s.Annotations[openstack.AnnotationRetained]), nil
 }
 
 func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*ClusterPlan, error) {
@@ -150,8 +173,9 @@ func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string,
 		}
 		p.gone = append(p.gone, o)
 		p.Declarations = append(p.Declarations, Change{Action: ActionDelete, Object: Ref{Kind: "OpenStackCluster", Name: o.Name},
-			Consequence: fmt.Sprintf("its control plane is removed and its nodes are no longer configured; its data stays in %s",
-				openstack.DataDir(dataDir, o.Name))})
+			Consequence: fmt.Sprintf("its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage "+
+				"them. Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster that is declared by this name later has both again",
+				openstack.DataDir(dataDir, o.Name), openstack.Namespace(o.Name), openstack.SecretName)})
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func testDeclare(t *testing.T, c client.Client) {
 	}
 	var b bytes.Buffer
 	if err := p.WriteText(&b); err != nil || !strings.Contains(b.String(), "+ Region r1\n") ||
-		!strings.Contains(b.String(), "- OpenStackCluster old\n      → its control plane is removed and its nodes are no longer configured; its data stays in /var/lib/regiond/openstack/old\n") {
+		!strings.Contains(b.String(), "- OpenStackCluster old\n      → its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage them. "+
+			"Its data in /var/lib/regiond/openstack/old and its passwords and keys, Secret openstack-old/openstack-secrets, are kept; a cluster that is declared by this name later has both again\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if err := p.Allowed(false); err == nil || !strings.Contains(err.Error(), "OpenStack cluster old is no longer declared") || !strings.Contains(err.Error(), "--allow-delete") {
