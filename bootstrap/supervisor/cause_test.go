@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,24 @@ func TestLinesAreRememberedAcrossWritesAndForgotten(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// On a full disk the log can't be written. An error would close the program's pipe, and SIGPIPE end it before it says what happened.
+func TestALogThatCannotBeWrittenDoesNotEndTheProgram(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "x.log")); err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range []string{dir, filepath.Join(dir, "missing", "folder")} {
+		l := newLogFile(where, "x")
+		const text = "panic: no space left on device\n"
+		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("in %s: wrote %d, %v; want %d and no error", where, n, err, len(text))
+		}
+		if got := cause(l.takeLines()); got != "panic: no space left on device" {
+			t.Errorf("in %s: cause is %q", where, got)
+		}
+		_ = l.Close()
 	}
 }

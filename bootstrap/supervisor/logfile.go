@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,20 +36,28 @@ func newLogFile(dir, name string) *logFile {
 	return &logFile{file: &lumberjack.Logger{Filename: filepath.Join(dir, name+".log"), MaxSize: logMegabytes, MaxBackups: logBackups}}
 }
 
-// Write creates the file before lumberjack does, which would give it mode 0600; rotation keeps the mode it finds.
+// Write never fails: the program would get SIGPIPE for its next line, and a full disk would end all components at once. What can't be
+// appended is lost to the log, but not to what is said of the program's end.
 func (l *logFile) Write(b []byte) (int, error) {
+	l.remember(b)
+	_ = l.append(b)
+	return len(b), nil
+}
+
+// append creates the file before lumberjack does, which would give it mode 0600; rotation keeps the mode it finds.
+func (l *logFile) append(b []byte) error {
 	if !l.created {
 		f, err := os.OpenFile(l.file.Filename, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 		if err != nil {
-			return 0, fmt.Errorf("creating the component's log: %w", err)
+			return err
 		}
 		if err := f.Close(); err != nil {
-			return 0, fmt.Errorf("creating the component's log: %w", err)
+			return err
 		}
 		l.created = true
 	}
-	l.remember(b)
-	return l.file.Write(b)
+	_, err := l.file.Write(b)
+	return err
 }
 
 func (l *logFile) remember(b []byte) {
