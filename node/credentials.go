@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/identity"
 )
 
@@ -132,7 +133,7 @@ func (c *credentials) obtain(exchange func(enroll.JoinRequest) (enroll.JoinRespo
 	if _, err := tls.X509KeyPair(both, both); err != nil {
 		return fmt.Errorf("the certificate received does not fit the key: %w", err)
 	}
-	if err := writeFile(c.path(clientFile), both, 0o600); err != nil {
+	if err := atomicfile.Write(c.path(clientFile), both, 0o600); err != nil {
 		return fmt.Errorf("keep the client certificate: %w", err)
 	}
 	if err := os.Remove(c.path(pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +166,7 @@ func (c *credentials) pendingKey() ([]byte, *ecdsa.PrivateKey, error) {
 	if err := os.MkdirAll(filepath.Join(c.dir, agentDir), 0o700); err != nil {
 		return nil, nil, err
 	}
-	return b, key, writeFile(c.path(pendingFile), b, 0o600)
+	return b, key, atomicfile.Write(c.path(pendingFile), b, 0o600)
 }
 
 // forgetToken takes the join token out of the identity: it is used up.
@@ -175,5 +176,5 @@ func (c *credentials) forgetToken() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(c.dir, identity.File), append(b, '\n'), 0o600)
+	return atomicfile.Write(filepath.Join(c.dir, identity.File), append(b, '\n'), 0o600)
 }

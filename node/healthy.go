@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/identity"
 )
 
@@ -143,7 +144,7 @@ func writeState(path string, s State) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return writeFile(path, b, 0o644)
+	return atomicfile.Write(path, b, 0o644)
 }
 
 func readState(path string) (s State, err error) {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/identity"
 )
@@ -46,7 +47,7 @@ func Setup(ctx context.Context, c SetupConfig) error {
 		return fmt.Errorf("setup: %w", err)
 	}
 	for _, f := range RenderNetwork(id.Network) {
-		if err := writeFile(filepath.Join(dir, f.Name), []byte(f.Content), 0o644); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, f.Name), []byte(f.Content), 0o644); err != nil {
 			return fmt.Errorf("setup: %w", err)
 		}
 		c.Log.Info("network file written", slog.String("file", f.Name))
@@ -65,7 +66,7 @@ func Setup(ctx context.Context, c SetupConfig) error {
 	// For systemd-hostnamed; the root file system may be read-only, and the kernel's name is what counts.
 	etc := filepath.Join(c.Root, "etc/hostname")
 	if have, err := os.ReadFile(etc); err != nil || strings.TrimSpace(string(have)) != id.Hostname {
-		if err := writeFile(etc, []byte(id.Hostname+"\n"), 0o644); err != nil {
+		if err := atomicfile.Write(etc, []byte(id.Hostname+"\n"), 0o644); err != nil {
 			c.Log.Warn("host name not kept in /etc", slog.Any("error", err))
 		}
 	}
@@ -121,38 +122,4 @@ func ReadIdentity(path string) (identity.Identity, error) {
 		}
 	}
 	return id, nil
-}
-
-// writeFile replaces a file atomically and durably.
-func writeFile(path string, content []byte, mode fs.FileMode) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(content); err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

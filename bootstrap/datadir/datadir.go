@@ -85,8 +85,10 @@ func Find(fileName string) (Entry, bool) {
 		}
 	}
 	// What versions until December 2026 left of the administrator's kubeconfig.
-	if old, err := filepath.Match(".new-*", fileName); err == nil && old {
-		return Find(string(AdminKubeconfig))
+	for _, pattern := range []string{".pki-tmp-*", ".new-*"} {
+		if old, err := filepath.Match(pattern, fileName); err == nil && old {
+			return Find(string(AdminKubeconfig))
+		}
 	}
 	return Entry{}, false
 }

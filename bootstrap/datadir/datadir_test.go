@@ -17,7 +17,7 @@ func TestFindKnowsEntriesAndWhatIsBeingWritten(t *testing.T) {
 	for name, want := range map[string]datadir.Name{
 		"etcd": datadir.Etcd, "openstack": datadir.OpenStack, "journal.db": datadir.Journal,
 		".region.json.new-1": datadir.Marker, ".install.json.new-77": datadir.InstallRecord, // written by every version
-		".new-123": datadir.AdminKubeconfig, // of landed versions
+		".new-123": datadir.AdminKubeconfig, ".pki-tmp-1": datadir.AdminKubeconfig, // of earlier versions
 	} {
 		if e, ok := datadir.Find(name); !ok || e.Name != want {
 			t.Errorf("%s belongs to %q (%t), want %q", name, e.Name, ok, want)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"regiond.dev/regiond/bootstrap/systemd"
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
 // Paths of an installation.
@@ -134,7 +135,7 @@ func (c Config) put(f file, record *Record) (wrote bool, err error) {
 	if err := record.write(c.DataDir); err != nil {
 		return false, err
 	}
-	if err := writeFile(f.path, f.content, f.mode); err != nil {
+	if err := atomicfile.Write(f.path, f.content, f.mode); err != nil {
 		return false, err
 	}
 	c.Report("wrote %s", f.path)

@@ -11,9 +11,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"regiond.dev/regiond/bootstrap/datadir"
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
 // Record is what was put outside the data directory. It is a file and not in the journal, which the running regiond holds open.
@@ -46,7 +46,7 @@ func (r Record) write(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(datadir.InstallRecord.In(dataDir), append(b, '\n'), 0o600)
+	return atomicfile.Write(datadir.InstallRecord.In(dataDir), append(b, '\n'), 0o600)
 }
 
 // fileSum is the SHA-256 of a file in hex; empty when there is none.
@@ -64,21 +64,4 @@ func fileSum(path string) (string, error) {
 		return "", fmt.Errorf("read %s: %w", path, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// writeFile replaces a file as a whole: readers, and a host that loses power, see the old or the new one.
-func writeFile(path string, content []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -8,20 +8,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// temporary marks files that are being written; a crash may leave them, and they are never read.
-const temporary = ".pki-tmp-"
+// leftovers are the patterns of files that writes cut half-way leave: of this version, and of those until December 2026.
+var leftovers = []string{atomicfile.Temporary("*"), ".pki-tmp-*"}
 
 // removeLeftovers deletes what writes cut half-way have left in dir.
 func removeLeftovers(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, temporary+"*"))
-	if err != nil {
-		return fmt.Errorf("looking for leftovers in %s: %w", dir, err)
-	}
-	for _, f := range left {
-		if err := os.Remove(f); err != nil {
-			return fmt.Errorf("removing a half-written file: %w", err)
+	for _, pattern := range leftovers {
+		left, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return fmt.Errorf("looking for leftovers in %s: %w", dir, err)
+		}
+		for _, f := range left {
+			if err := os.Remove(f); err != nil {
+				return fmt.Errorf("removing a half-written file: %w", err)
+			}
 		}
 	}
 	return nil
@@ -33,54 +37,34 @@ type file struct {
 	content []byte
 }
 
-// writeFiles replaces files of one directory, each as a whole: all are written aside and flushed, then renamed in their order, and the
-// directory is flushed too, so that after a power cut the old or the new content is there. A full disk leaves all of them as they
-// were. Mode 0600 always: public parts are handed out by the API server, not by this folder.
+// writeFiles replaces files, each as a whole. All are written aside and flushed before the first takes its place, so that a full disk
+// leaves all of them as they were. Mode 0600 always: public parts are handed out by the API server, not by this folder.
 func writeFiles(files ...file) (err error) {
-	aside := make([]string, len(files))
+	aside := make([]*atomicfile.File, len(files))
 	defer func() {
-		for _, name := range aside {
-			if err != nil && name != "" {
-				_ = os.Remove(name) // the first error says why; it may be in place already, and Load removes it as well
+		for _, f := range aside {
+			if f != nil {
+				err = errors.Join(err, f.Discard())
 			}
 		}
 	}()
 	for i, f := range files {
-		if aside[i], err = writeAside(f); err != nil {
-			return err
+		if aside[i], err = atomicfile.Create(f.path); err != nil {
+			return fmt.Errorf("writing %s: %w", f.path, err)
+		}
+		if _, err = aside[i].Write(f.content); err == nil {
+			err = aside[i].Sync()
+		}
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", f.path, err)
 		}
 	}
 	for i, f := range files {
-		if err := os.Rename(aside[i], f.path); err != nil {
+		if err = aside[i].Commit(0o600); err != nil {
 			return fmt.Errorf("putting %s in place: %w", f.path, err)
 		}
 	}
-	dir := filepath.Dir(files[0].path)
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("flushing %s: %w", dir, err)
-	}
-	defer func() { _ = d.Close() }() // opened for reading
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("flushing %s: %w", dir, err)
-	}
 	return nil
-}
-
-// writeAside writes and flushes the content beside the file and returns where.
-func writeAside(f file) (string, error) {
-	t, err := os.CreateTemp(filepath.Dir(f.path), temporary+"*") // creates with mode 0600
-	if err != nil {
-		return "", fmt.Errorf("writing %s: %w", f.path, err)
-	}
-	_, err = t.Write(f.content)
-	if err == nil {
-		err = t.Sync()
-	}
-	if err = errors.Join(err, t.Close()); err != nil {
-		return t.Name(), fmt.Errorf("writing %s: %w", f.path, err)
-	}
-	return t.Name(), nil
 }
 
 func writeFile(path string, content []byte) error { return writeFiles(file{path, content}) }

@@ -19,6 +19,7 @@ import (
 	"regiond.dev/regiond/components/controller"
 	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
 )
@@ -48,7 +49,7 @@ Done again before the machine has joined, it makes a new token, and the old one 
 		Example: `  regiond host enroll node7 --profile compute --identity node7.json
   regiond host enroll node7 --profile compute --identity node7.json --again   # its disk was lost`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			api, conf, err := where.api()
 			if err != nil {
 				return err
@@ -57,17 +58,24 @@ Done again before the machine has joined, it makes a new token, and the old one 
 				file = args[0] + ".json"
 			}
 			// Before the effect: a token that can't be kept is of no use.
-			out, err := newSecretFile(file)
+			out, err := atomicfile.Create(file)
 			if err != nil {
 				return err
 			}
-			defer out.discard()
+			defer func() { err = errors.Join(err, out.Discard()) }()
 			id, err := enrollserver.Enroll(cmd.Context(), api, enrollserver.Enrollment{
 				Name: args[0], Profile: profile, Again: again, KubernetesURL: conf.Host, CA: conf.CAData, Now: time.Now})
 			if err != nil {
 				return err
 			}
-			if err := out.keep(id); err != nil {
+			content, err := json.MarshalIndent(id, "", "  ")
+			if err != nil {
+				return err
+			}
+			if _, err := out.Write(append(content, '\n')); err != nil {
+				return err
+			}
+			if err := out.Commit(0o600); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "host %s may join; its identity is in %s\n", args[0], file)
@@ -131,38 +139,4 @@ func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
 	}
 	api, err := client.New(conf, client.Options{Scheme: scheme})
 	return api, conf, err
-}
-
-// secretFile is written aside and put in place at once.
-type secretFile struct {
-	*os.File
-	path string
-}
-
-func newSecretFile(path string) (*secretFile, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
-	if err != nil {
-		return nil, err
-	}
-	return &secretFile{f, path}, nil
-}
-
-func (f *secretFile) keep(value any) error {
-	b, err := json.MarshalIndent(value, "", "  ")
-	if err == nil {
-		_, err = f.Write(append(b, '\n'))
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), f.path)
-}
-
-// discard removes what was not kept. It does nothing after keep, whose file has another name then.
-func (f *secretFile) discard() {
-	_ = f.Close() // twice after keep
-	_ = os.Remove(f.Name())
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/identity"
 )
 
@@ -26,7 +27,7 @@ func writeIdentity(dir string, id identity.Identity) error {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
-	if err := replaceFile(filepath.Join(dir, identity.File), append(text, '\n'), 0o600); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, identity.File), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
 	return nil
@@ -63,30 +64,10 @@ func rewrite(path string, arguments []string, add func(string, []string) (string
 	}
 	changed, err := add(string(text), arguments)
 	if err == nil {
-		err = replaceFile(path, []byte(changed), 0o644)
+		err = atomicfile.Write(path, []byte(changed), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("add kernel arguments to %s: %w", path, err)
 	}
 	return nil
-}
-
-// replaceFile writes beside the file and renames, synced, so that no half file is ever found.
-func replaceFile(path string, content []byte, mode os.FileMode) error {
-	next := path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Chmod(mode) // whatever the umask is
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return os.Rename(next, path)
 }

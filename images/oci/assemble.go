@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"regiond.dev/regiond/images/debian"
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
 // Annotations of manifests in the index.
@@ -114,10 +115,10 @@ func (b *build) publish(set Set, lock debian.Lock, options Options) error {
 		return err
 	}
 	file := func(suffix string) string { return filepath.Join(b.layout, b.release+suffix) }
-	if err := debian.ReplaceFile(file(optionsSuffix), content, 0o644); err != nil {
+	if err := atomicfile.Write(file(optionsSuffix), content, 0o644); err != nil {
 		return err
 	}
-	if err := debian.ReplaceFile(file(lockSuffix), []byte(lock.String()), 0o644); err != nil {
+	if err := atomicfile.Write(file(lockSuffix), []byte(lock.String()), 0o644); err != nil {
 		return err
 	}
 	if old, err := Current(b.config.Dir, b.release); err == nil && !old.sameImages(set) {
@@ -139,7 +140,7 @@ func writeSet(file string, set Set) error {
 	if err != nil {
 		return err
 	}
-	return debian.ReplaceFile(file, append(content, '\n'), 0o644)
+	return atomicfile.Write(file, append(content, '\n'), 0o644)
 }
 
 // writeIndex writes the layout's index: the images of all kept sets, and of those that are about to be.
@@ -179,8 +180,8 @@ func writeIndex(imageDir string, sets ...Set) error {
 	if err != nil {
 		return err
 	}
-	if err := debian.ReplaceFile(filepath.Join(layout, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644); err != nil {
+	if err := atomicfile.Write(filepath.Join(layout, layoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o644); err != nil {
 		return err
 	}
-	return debian.ReplaceFile(filepath.Join(layout, IndexFile), content, 0o644)
+	return atomicfile.Write(filepath.Join(layout, IndexFile), content, 0o644)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
 // blobsDir is where an image layout has its blobs, by digest.
@@ -21,13 +23,10 @@ func BlobPath(layout string, digest v1.Hash) string {
 	return filepath.Join(blobsDir(layout), digest.Hex)
 }
 
-// newBlobPrefix of files that become blobs.
-const newBlobPrefix = ".new-"
-
 // blobWriter writes a blob whose digest is known when it is whole.
 type blobWriter struct {
 	layout string
-	file   *os.File
+	file   *atomicfile.File
 	hash   hash.Hash
 	size   int64
 }
@@ -36,7 +35,7 @@ func newBlob(layout string) (*blobWriter, error) {
 	if err := os.MkdirAll(blobsDir(layout), 0o755); err != nil {
 		return nil, fmt.Errorf("blob: %w", err)
 	}
-	f, err := os.CreateTemp(blobsDir(layout), newBlobPrefix)
+	f, err := atomicfile.Create(filepath.Join(blobsDir(layout), "blob"))
 	if err != nil {
 		return nil, fmt.Errorf("blob: %w", err)
 	}
@@ -53,18 +52,14 @@ func (w *blobWriter) Write(p []byte) (int, error) {
 // commit puts the blob in its place.
 func (w *blobWriter) commit() (v1.Hash, error) {
 	digest := v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.hash.Sum(nil))}
-	err := errors.Join(w.file.Chmod(0o644), w.file.Sync(), w.file.Close())
-	if err == nil {
-		err = os.Rename(w.file.Name(), BlobPath(w.layout, digest))
-	}
-	if err != nil {
-		return v1.Hash{}, fmt.Errorf("blob %s: %w", digest, errors.Join(err, os.Remove(w.file.Name())))
+	if err := w.file.CommitAs(BlobPath(w.layout, digest), 0o644); err != nil {
+		return v1.Hash{}, fmt.Errorf("blob %s: %w", digest, err)
 	}
 	return digest, nil
 }
 
-// drop gives the blob up.
-func (w *blobWriter) drop() error { return errors.Join(w.file.Close(), os.Remove(w.file.Name())) }
+// drop removes the blob that was begun.
+func (w *blobWriter) drop() error { return w.file.Discard() }
 
 // writeBlob writes one that is in memory.
 func writeBlob(layout string, content []byte) (v1.Hash, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"regiond.dev/regiond/images/debian"
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
 // layer is a blob that is part of images.
@@ -112,7 +113,7 @@ func (b *build) ensureLayer(ctx context.Context, name string) error {
 		err = debian.SyncFS(dir)
 	}
 	if err == nil {
-		err = debian.ReplaceFile(filepath.Join(dir, layerFile), content, 0o644)
+		err = atomicfile.Write(filepath.Join(dir, layerFile), content, 0o644)
 	}
 	b.layers[name] = done
 	return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/configuration"
 	"regiond.dev/regiond/node/service"
 )
@@ -61,7 +62,7 @@ func (r *records) keep() {
 		return
 	}
 	if err == nil {
-		err = writeDurably(r.path, b)
+		err = atomicfile.Write(r.path, b, 0o600)
 	}
 	if err != nil {
 		r.log.Warn("records of processes are not kept", slog.Any("error", err))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/node/configuration"
 )
 
@@ -125,7 +126,7 @@ func (j *journal) write(name string, value any) error {
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(filepath.Join(j.dir, name), b); err != nil {
+	if err := atomicfile.Write(filepath.Join(j.dir, name), b, 0o600); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
@@ -175,23 +176,4 @@ func (j *journal) refuse(r refused) error {
 	}
 	j.refused = &r
 	return nil
-}
-
-// writeDurably replaces a file, readable by its owner only.
-func writeDurably(path string, content []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path+".new"))
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

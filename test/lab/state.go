@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/test/lab/namespace"
 )
 
@@ -73,10 +74,7 @@ func (l Lab) writeFile(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(file+".part", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".part", file)
+	return atomicfile.Write(file, data, 0o600)
 }
 
 // A process of the lab is known by its pid and by when it started (in clock ticks since boot,

@@ -19,6 +19,7 @@ import (
 	"github.com/digitalocean/go-qemu/qmp"
 
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/test/lab/bmc"
 )
 
@@ -83,10 +84,7 @@ func copyOnce(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(to+".part", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(to+".part", to)
+	return atomicfile.Write(to, b, 0o600)
 }
 
 // PowerState tells whether the machine is on.
