@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+
+	"regiond.dev/regiond/bootstrap/kube/config"
+)
+
+// enterNetwork gives the test a network namespace of its own.
+func enterNetwork(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread() // a namespace belongs to the thread
+	before, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := netns.New()
+	if err != nil {
+		t.Fatalf("network namespace: %v (this test needs root)", err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Set(before); err != nil {
+			t.Error(err) // the thread stays locked, and ends with its goroutine
+			return
+		}
+		runtime.UnlockOSThread()
+		_, _ = own.Close(), before.Close() // descriptors only
+	})
+}
+
+// addBridge makes a bridge with a pod's cable in it.
+func addBridge(t *testing.T, name, port string) {
+	t.Helper()
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		t.Fatal(err)
+	}
+	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port, MasterIndex: bridge.Index}, PeerName: port + "p"}
+	if err := netlink.LinkAdd(veth); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func addTables(t *testing.T, names ...string) {
+	t.Helper()
+	for _, n := range names {
+		if err := nft("add table ip " + n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantTables(t *testing.T, want ...string) {
+	t.Helper()
+	got, err := tableNames(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("tables are %q, want %q", got, want)
+	}
+}
+
+func wantLink(t *testing.T, name string, want bool) {
+	t.Helper()
+	if link, err := findLink(name); err != nil || (link != nil) != want {
+		t.Errorf("link %s is there: %t (%v), want %t", name, link != nil, err, want)
+	}
+}
+
+// A region of an earlier version, whose pods run, is started by this one.
+func TestBridgeOfAnEarlierVersionIsTakenOverWithItsPods(t *testing.T) {
+	enterNetwork(t)
+	n := config.Node{ID: "0a1b2c3d", DataDir: t.TempDir()}
+	addBridge(t, landedBridge, "pod1")
+	addTables(t, landedTable, "kube-proxy")
+	if err := adoptLandedNetwork(n); err != nil {
+		t.Fatal(err)
+	}
+	wantLink(t, landedBridge, true) // without leases no pod of this region is on it: it is another's
+	write(t, filepath.Join(n.DataDir, "cni", "ipam", config.Network, "10.42.0.2"), "id")
+	for range 2 { // a start may be repeated
+		if err := adoptLandedNetwork(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantLink(t, landedBridge, false)
+	own, err := findLink(config.Bridge(n.ID))
+	if err != nil || own == nil {
+		t.Fatalf("%s: %v", config.Bridge(n.ID), err)
+	}
+	if pod, err := netlink.LinkByName("pod1"); err != nil || pod.Attrs().MasterIndex != own.Attrs().Index {
+		t.Errorf("the pod is not connected to %s any more (%v)", config.Bridge(n.ID), err)
+	}
+	wantTables(t, "kube-proxy")
+}
+
+func TestTearDownLeavesOtherRegionsNetworksAlone(t *testing.T) {
+	enterNetwork(t)
+	const id, other = "0a1b2c3d", "99999999"
+	addBridge(t, config.Bridge(id), "pod1")
+	addBridge(t, config.Bridge(other), "pod2")
+	addBridge(t, landedBridge, "pod3")
+	addTables(t, config.MasqueradeTable(id), config.MasqueradeTable(other), landedTable, "kube-proxy", "filter")
+	for _, landed := range []bool{false, true} {
+		if err := removeNetwork(id, landed); err != nil {
+			t.Fatal(err)
+		}
+		wantLink(t, config.Bridge(id), false)
+		wantLink(t, config.Bridge(other), true)
+		wantLink(t, landedBridge, true) // with a port: another region's pods
+		wantTables(t, "filter", "kube-proxy", landedTable, config.MasqueradeTable(other))
+	}
+	if err := removeNetwork(other, false); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := netlink.LinkByName("pod3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkDel(pod); err != nil {
+		t.Fatal(err)
+	}
+	// What an earlier version left of the region that was started last, whose pods have ended.
+	if err := removeNetwork("", true); err != nil {
+		t.Fatal(err)
+	}
+	wantLink(t, landedBridge, false)
+	wantTables(t, "filter")
+}
