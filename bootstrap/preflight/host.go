@@ -1,5 +1,5 @@
 // Package preflight says, before anything is changed, whether a host can become the seed host
-// of a region, and how to mend what is in the way. Collect looks at the host, Check is a pure
+// of a region, and how to repair what is in the way. Collect looks at the host, Check is a pure
 // function of what was seen and what the region wants.
 package preflight
 

@@ -97,7 +97,7 @@ func port(p Port, use *PortUse) Result {
 	case use == nil:
 		return ok(check, "%s is free", where)
 	case !use.InUse:
-		return warn(check, "mend the checks above first, then check again", "%s could not be tried on %s: %s", where, p.Address, use.Err)
+		return warn(check, "fix what the checks above found, then check again", "%s could not be tried on %s: %s", where, p.Address, use.Err)
 	case use.Holder == nil:
 		return fail(check, fmt.Sprintf("find it on the host or in a container: ss -lnp 'sport = :%d'", p.Number),
 			"%s is in use by a process that can't be seen from here", where)

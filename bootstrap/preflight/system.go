@@ -16,15 +16,15 @@ func root(h Host) Result {
 	return ok("root", "running as root")
 }
 
-// instance looks for another regiond on the same data. It is no failure of the host; a second one is
+// instance looks for another regiond on the same data. It is not a failure of the host; a second one is
 // refused by the data directory's lock.
 func instance(h Host) Result {
 	if h.Running == nil {
 		return ok("instance", "no other regiond runs on this data directory")
 	}
-	fix := fmt.Sprintf("`regiond status` shows it; to start it anew, stop it first: kill %d", h.Running.PID)
+	fix := fmt.Sprintf("`regiond status` shows it; to start it again, stop it first: kill %d", h.Running.PID)
 	if h.Running.Unit != "" {
-		fix = fmt.Sprintf("`regiond status` shows it; to start it anew: systemctl restart %s", h.Running.Unit)
+		fix = fmt.Sprintf("`regiond status` shows it; to start it again: systemctl restart %s", h.Running.Unit)
 	}
 	return warn("instance", fix, "regiond already runs on this data directory, pid %d", h.Running.PID)
 }
@@ -224,7 +224,7 @@ func nodeImage(h Host, w Wants) Result {
 	return ok("node-image", "there is one in %s", w.ImageDir)
 }
 
-// credentials stops a first start only: later the region must come up even so, to be mended.
+// credentials stops a first start only: later the region must come up even so, to be repaired.
 func credentials(h Host) Result {
 	const check = "credentials"
 	if len(h.Credentials) == 0 {
@@ -234,7 +234,7 @@ func credentials(h Host) Result {
 	for _, c := range h.Credentials {
 		faults = append(faults, fmt.Sprintf("%s: %s", c.Name, c.Fault))
 	}
-	r := fail(check, "mend the files; they are read again when they change", "%s", strings.Join(faults, "; "))
+	r := fail(check, "repair the files; they are read again when they change", "%s", strings.Join(faults, "; "))
 	if h.Disk.HasData {
 		r.Status = Warn
 	}

@@ -27,7 +27,7 @@ const unitText = `# Written by regiond install; it is replaced by the next one. 
 Description=regiond, control plane of a cloud region
 Wants=network-online.target
 After=network-online.target local-fs.target time-sync.target
-# Never give up: the cause may be repaired at any time, and the servers of the region wait.
+# It is always started again: the cause may be repaired at any time, and the servers of the region wait.
 StartLimitIntervalSec=0
 
 [Service]

@@ -101,7 +101,7 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 }
 
 // keepAlive answers systemd's watchdog as long as this process answers `regiond status`: that takes
-// its locks and its scheduler, and no component, whose failures are the supervisor's to mend.
+// its locks and its scheduler, and no component, whose failures are the supervisor's to repair.
 func keepAlive(ctx context.Context, interval time.Duration, dataDir string, notify func(string)) {
 	if interval == 0 {
 		return

@@ -51,7 +51,7 @@ func (c *Cluster) components() []supervisor.Spec {
 	}
 }
 
-// get makes a probe of an HTTP health endpoint. The TLS configuration is made anew each time: certificates may be renewed.
+// get makes a probe of an HTTP health endpoint. The TLS configuration is made each time: certificates may be renewed.
 func get(url string, secure func() (*tls.Config, error)) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		transport := &http.Transport{DisableKeepAlives: true}
