@@ -135,7 +135,7 @@ func (r *run) applyAddons(ctx context.Context) error {
 // control plane must come up so that they can be repaired while servers go on.
 func (r *run) applyRegion(ctx context.Context) error {
 	r.importer = credentials.NewImporter(r.client, r.region.Spec.Hardware.Credentials)
-	r.state.watchProblems(func() []string { return append(r.cluster.Problems(), r.importer.Problems()...) })
+	r.state.watchProblems(r.importer.Problems)
 	if err := r.importer.Sync(ctx); err != nil {
 		r.log.Error("credentials not imported", "error", err)
 	}

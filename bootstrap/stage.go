@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,14 +76,7 @@ func (r *run) awaited() string {
 		if c.Ready {
 			continue
 		}
-		why := c.Waiting
-		if why == "" {
-			why = c.LastExit
-		}
-		if why == "" {
-			why = "starting"
-		}
-		fmt.Fprintf(&b, "; %s: %s", c.Name, why)
+		fmt.Fprintf(&b, "; %s: %s", c.Name, cmp.Or(c.Waiting, c.Problem, c.LastExit, "starting"))
 	}
 	return b.String()
 }

@@ -105,7 +105,7 @@ func controlPlane(f Facts) ControlPlane {
 			k := Component{Name: x.Name, Ready: x.Ready, PID: x.PID, Since: x.Since, Restarts: x.Restarts,
 				Log: datadir.Log.In(f.DataDir, x.Name+".log")}
 			if !x.Ready {
-				k.Message = cmp.Or(x.Waiting, x.LastExit, "starting")
+				k.Message = cmp.Or(x.Waiting, x.Problem, x.LastExit, "starting")
 			}
 			c.Components = append(c.Components, k)
 		}

@@ -129,6 +129,15 @@ func TestCoreDNSThatDoesNotRunIsTold(t *testing.T) {
 	}
 }
 
+func TestMissingTablesMakeTheRegionNotReady(t *testing.T) {
+	f := ready()
+	f.Daemon.Components = append(f.Daemon.Components, supervisor.Component{Name: "kube-proxy", PID: 900, Problem: "nftables tables missing since 12:00: x"})
+	want := "kube-proxy is not ready: nftables tables missing since 12:00: x; see /var/lib/regiond/log/kube-proxy.log"
+	if got := status.Build(f); got.Message != want || got.Ready {
+		t.Errorf("got %q, ready %t; want %q and not ready", got.Message, got.Ready, want)
+	}
+}
+
 func TestTables(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -49,6 +49,8 @@ type Component struct {
 	Ready bool `json:"ready"`
 	// LastExit says how the last process ended, or what keeps the next from starting.
 	LastExit string `json:"lastExit,omitempty"`
+	// Problem says what keeps a component that runs from doing its work, for causes outside of its process. It is not ready then.
+	Problem string `json:"problem,omitempty"`
 	// Waiting says what a start waits for, or why a running component has not become ready for long.
 	Waiting string `json:"waiting,omitempty"`
 }

@@ -199,7 +199,17 @@ func (c *Cluster) Wait(ctx context.Context) error {
 }
 
 // Components is the state of the components, in their order of start.
-func (c *Cluster) Components() []supervisor.Component { return c.supervisor.Snapshot() }
+func (c *Cluster) Components() []supervisor.Component {
+	all := c.supervisor.Snapshot()
+	if problem := c.tables.problem(); problem != "" {
+		for i := range all {
+			if all[i].Name == proxyComponent {
+				all[i].Ready, all[i].Problem = false, problem
+			}
+		}
+	}
+	return all
+}
 
 // REST is a client configuration with all rights, for regiond's own controllers. It follows renewed certificates.
 func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.rest) }

@@ -127,11 +127,3 @@ func (c *Cluster) component(name string) supervisor.Component {
 	}
 	return supervisor.Component{}
 }
-
-// Problems that the control plane has and works on.
-func (c *Cluster) Problems() []string {
-	if p := c.tables.problem(); p != "" {
-		return []string{p}
-	}
-	return nil
-}
