@@ -31,18 +31,14 @@ func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
 }
 
 func (b *bmcs) get(ctx context.Context, a server.Access) (*ipmi.BMC, error) {
-	s, err := b.pool.Get(ctx, bmc.Target{Address: a.Address, Username: a.Username, Password: a.Password})
+	s, err := b.pool.Get(ctx, a)
 	return s, classify(err)
 }
 
 // classify marks refused credentials for the controllers. That is the only kind of error after which
 // nothing may be tried: everything else that a BMC can't do now it may do after an update or a reset.
 func classify(err error) error {
-	if err == nil || bmc.Class(err) != bmc.Terminal {
-		return err
-	}
-	switch bmc.Reason(err) {
-	case bmc.ReasonCredentialsRefused, bmc.ReasonCredentialsInvalid, bmc.ReasonPrivilegeInsufficient:
+	if bmc.Refused(err) {
 		return fmt.Errorf("%w: %w", server.ErrCredentials, err)
 	}
 	return err

@@ -34,11 +34,13 @@ func TestBadFilesAreNamedAndNeverQuoted(t *testing.T) {
 		want          string
 	}{
 		{"readable by others", "username: admin\npassword: geheim\n", 0o644, "chmod 600"},
-		{"unknown key", "user: admin\npassword: geheim\n", 0o600, "only the keys username and password"},
+		{"unknown key", "user: admin\npassword: geheim\n", 0o600, "only the keys username, password and"},
 		{"not YAML", "geheim: [", 0o600, "only the keys"},
 		{"empty", "", 0o600, "only the keys"},
 		{"no password", "username: admin\n", 0o600, "password is missing"},
 		{"password too long for IPMI", "username: admin\npassword: geheim789012345678901\n", 0o600, "21 bytes, IPMI allows 20"},
+		{"BMC key too long for IPMI", "username: admin\npassword: x\nbmcKey: geheim789012345678901\n", 0o600, "bmcKey has 21 bytes, IPMI allows 20"},
+		{"BMC key of odd digits", "username: admin\npassword: x\nbmcKey: \"0xgeheim\"\n", 0o600, "hexadecimal digits"},
 		{"user name too long for IPMI", "username: geheim78901234567\npassword: x\n", 0o600, "17 bytes, IPMI allows 16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,6 +105,25 @@ func TestChangedFileIsImportedAgain(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestBMCKeyIsImported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bmc.yaml")
+	c := fake.NewClientBuilder().Build()
+	i := credentials.NewImporter(c, []region.Credential{{Name: "rack1", File: path}})
+	for _, tt := range []struct{ line, want string }{{"bmcKey: abcdefgh", "abcdefgh"}, {`bmcKey: "0x00ff10"`, "\x00\xff\x10"}, {"", ""}} {
+		write(t, path, "username: admin\npassword: x\n"+tt.line+"\n", 0o600)
+		if err := i.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var s corev1.Secret
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "regiond-system", Name: "bmc-rack1"}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(s.Data["bmcKey"]); got != tt.want {
+			t.Errorf("%q: bmcKey of the Secret is %q, want %q", tt.line, got, tt.want)
+		}
 	}
 }
 

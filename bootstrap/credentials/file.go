@@ -5,10 +5,12 @@ package credentials
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
@@ -18,15 +20,18 @@ import (
 type Credential struct {
 	Username string `yaml:"username"`
 	Password string `yaml:"password"`
+	// BMCKey is the BMC's own key (IPMI's K_G) where it has one: text, or 0x and hexadecimal digits.
+	BMCKey string `yaml:"bmcKey"`
 }
 
 // maxFile bounds a credentials file in bytes: a path to something else is not read whole.
 const maxFile = 64 << 10
 
-// Limits of IPMI v2.0 (specification section 22.28 and 22.30): 16 bytes of user name, 20 of password.
+// Limits of IPMI v2.0 (specification sections 22.28, 22.30 and 22.25): 16 bytes of user name, 20 of password, 20 of key.
 const (
 	maxUsername = 16
 	maxPassword = 20
+	maxKey      = 20
 )
 
 // Read reads a credentials file. Its error never holds what the file says.
@@ -48,14 +53,14 @@ func Read(path string) (Credential, error) {
 		return Credential{}, fmt.Errorf("read %s: %w", path, err)
 	}
 	if len(b) > maxFile {
-		return Credential{}, fmt.Errorf("%s is larger than %d bytes and no credentials file", path, maxFile)
+		return Credential{}, fmt.Errorf("%s is larger than %d bytes, so it is not a credentials file", path, maxFile)
 	}
 	var c Credential
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil {
 		// yaml's messages quote values, so they are not passed on.
-		return Credential{}, fmt.Errorf("%s is not YAML with only the keys username and password, both strings (quote digits)", path)
+		return Credential{}, fmt.Errorf("%s is not YAML with only the keys username, password and, for a BMC with a key of its own, bmcKey, all strings (quote digits)", path)
 	}
 	return c, c.validate(path)
 }
@@ -85,5 +90,24 @@ func (c Credential) validate(path string) error {
 	if len(c.Password) > maxPassword {
 		errs = append(errs, fmt.Errorf("%s: password has %d bytes, IPMI allows %d", path, len(c.Password), maxPassword))
 	}
+	if key, err := c.Key(); err != nil {
+		errs = append(errs, fmt.Errorf("%s: %w", path, err))
+	} else if len(key) > maxKey {
+		errs = append(errs, fmt.Errorf("%s: bmcKey has %d bytes, IPMI allows %d", path, len(key), maxKey))
+	}
 	return errors.Join(errs...)
+}
+
+// Key is the BMC key in bytes. Keys that are not text are written in hexadecimal digits, as FreeIPMI does.
+func (c Credential) Key() ([]byte, error) {
+	digits, ok := strings.CutPrefix(c.BMCKey, "0x")
+	if !ok {
+		return []byte(c.BMCKey), nil
+	}
+	key, err := hex.DecodeString(digits)
+	if err != nil {
+		// Its message quotes the value, so it is not passed on.
+		return nil, errors.New("bmcKey begins with 0x, but what follows is not pairs of hexadecimal digits")
+	}
+	return key, nil
 }

@@ -62,7 +62,15 @@ func (i *Importer) sync(ctx context.Context, c region.Credential) error {
 	if err != nil {
 		return err
 	}
-	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	key, err := value.Key()
+	if err != nil {
+		return err
+	}
+	encode := base64.StdEncoding.EncodeToString
+	data := map[string]any{"username": encode([]byte(value.Username)), "password": encode([]byte(value.Password))}
+	if len(key) > 0 {
+		data["bmcKey"] = encode(key)
+	}
 	return addons.Apply(ctx, i.client, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Secret",
@@ -71,6 +79,6 @@ func (i *Importer) sync(ctx context.Context, c region.Credential) error {
 			"name":      SecretName(c.Name),
 			"namespace": addons.NamespaceSystem,
 		},
-		"data": map[string]any{"username": encode(value.Username), "password": encode(value.Password)},
+		"data": data,
 	}})
 }

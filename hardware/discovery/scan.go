@@ -115,7 +115,7 @@ func (d *Discovery) take(ctx context.Context, t target) (created bool, err error
 		return false, err
 	}
 	f := found{target: t}
-	f.identity, err = d.Identify(ctx, server.Access{Address: t.address, Username: string(secret.Data["username"]), Password: string(secret.Data["password"])})
+	f.identity, err = d.Identify(ctx, server.Target(t.address, region.ProtocolIPMI, secret))
 	refusedCredentials := errors.Is(err, server.ErrCredentials)
 	if err != nil && !refusedCredentials {
 		return false, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/region"
 )
@@ -29,10 +30,7 @@ type BMCs interface {
 }
 
 // Access is a BMC and its user.
-type Access struct {
-	Address            netip.AddrPort
-	Username, Password string
-}
+type Access = bmc.Target
 
 // ErrCredentials marks errors of BMCs that refused a user: trying again may lock the user out.
 var ErrCredentials = errors.New("credentials refused")

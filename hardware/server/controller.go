@@ -27,9 +27,6 @@ const Finalizer = "regiond.dev/server"
 // Namespace of regiond's own Secrets.
 const Namespace = "regiond-system"
 
-// CredentialsSecret is the name of the Secret with a BMC's user, keys username and password.
-func CredentialsSecret(name string) string { return "bmc-" + name }
-
 // SourceLabel tells where a Server comes from.
 const (
 	SourceLabel     = "regiond.dev/source"
@@ -268,7 +265,7 @@ func (c *Controller) credentials(ctx context.Context, s *region.Server) (Access,
 	if err != nil {
 		return Access{}, "", err
 	}
-	return Access{Address: ap, Username: string(secret.Data["username"]), Password: string(secret.Data["password"])}, secret.ResourceVersion, nil
+	return Target(ap, s.Spec.BMC.Protocol, secret), secret.ResourceVersion, nil
 }
 
 // ReadWish collects what is wished of a server.
