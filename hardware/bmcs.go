@@ -15,9 +15,19 @@ import (
 	"regiond.dev/regiond/region"
 )
 
+// driver is what a BMC of any protocol does. All its methods MAY be called again after any error.
+type driver interface {
+	bmc.Session
+	Probe(ctx context.Context) (bmc.Info, error)
+	Power(ctx context.Context) (bmc.PowerState, error)
+	SetPower(ctx context.Context, action bmc.PowerAction) error
+	ShutDown(ctx context.Context) error
+	SetNetworkBoot(ctx context.Context, mode inventory.FirmwareMode) error
+}
+
 // bmcs gives the controllers what they need of BMCs: one session per BMC, whoever asks.
 type bmcs struct {
-	pool *bmc.Pool[*ipmi.BMC]
+	pool *bmc.Pool[driver]
 }
 
 func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
@@ -25,13 +35,18 @@ func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
 	if err := registry.Register(dropped); err != nil {
 		return nil, err
 	}
-	return &bmcs{bmc.NewPool(func(t bmc.Target) (*ipmi.BMC, error) {
-		return ipmi.New(ipmi.Config{Target: t, Dropped: dropped.Inc, Log: log})
+	return &bmcs{bmc.NewPool(func(t bmc.Target) (driver, error) {
+		switch t.Protocol {
+		case region.ProtocolIPMI, "":
+			return ipmi.New(ipmi.Config{Target: t, Dropped: dropped.Inc, Log: log})
+		}
+		return nil, &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonUnsupportedByBMC, Address: t.Address, Operation: "choose a driver",
+			Detail: fmt.Sprintf("regiond does not speak the protocol %q", t.Protocol), Advice: "correct bmc.protocol of the server"}
 	})}, nil
 }
 
-func (b *bmcs) get(ctx context.Context, a server.Access) (*ipmi.BMC, error) {
-	s, err := b.pool.Get(ctx, a)
+func (b *bmcs) get(ctx context.Context, t bmc.Target) (driver, error) {
+	s, err := b.pool.Get(ctx, t)
 	return s, classify(err)
 }
 
@@ -44,8 +59,8 @@ func classify(err error) error {
 	return err
 }
 
-func (b *bmcs) Probe(ctx context.Context, a server.Access) (region.BMCStatus, region.PowerState, error) {
-	s, err := b.get(ctx, a)
+func (b *bmcs) Probe(ctx context.Context, t bmc.Target) (region.BMCStatus, region.PowerState, error) {
+	s, err := b.get(ctx, t)
 	if err != nil {
 		return region.BMCStatus{}, region.PowerUnknown, err
 	}
@@ -64,13 +79,13 @@ func (b *bmcs) Probe(ctx context.Context, a server.Access) (region.BMCStatus, re
 }
 
 // Identify asks a BMC only who it is.
-func (b *bmcs) Identify(ctx context.Context, a server.Access) (region.BMCStatus, error) {
-	said, _, err := b.Probe(ctx, a)
+func (b *bmcs) Identify(ctx context.Context, t bmc.Target) (region.BMCStatus, error) {
+	said, _, err := b.Probe(ctx, t)
 	return said, err
 }
 
-func (b *bmcs) Power(ctx context.Context, a server.Access) (region.PowerState, error) {
-	s, err := b.get(ctx, a)
+func (b *bmcs) Power(ctx context.Context, t bmc.Target) (region.PowerState, error) {
+	s, err := b.get(ctx, t)
 	if err != nil {
 		return region.PowerUnknown, err
 	}
@@ -78,8 +93,8 @@ func (b *bmcs) Power(ctx context.Context, a server.Access) (region.PowerState, e
 	return region.PowerState(power), classify(err)
 }
 
-func (b *bmcs) SetPower(ctx context.Context, a server.Access, state region.PowerState) error {
-	s, err := b.get(ctx, a)
+func (b *bmcs) SetPower(ctx context.Context, t bmc.Target, state region.PowerState) error {
+	s, err := b.get(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -90,16 +105,16 @@ func (b *bmcs) SetPower(ctx context.Context, a server.Access, state region.Power
 	return classify(s.SetPower(ctx, action))
 }
 
-func (b *bmcs) ShutDown(ctx context.Context, a server.Access) error {
-	s, err := b.get(ctx, a)
+func (b *bmcs) ShutDown(ctx context.Context, t bmc.Target) error {
+	s, err := b.get(ctx, t)
 	if err != nil {
 		return err
 	}
 	return classify(s.ShutDown(ctx))
 }
 
-func (b *bmcs) SetNetworkBoot(ctx context.Context, a server.Access, mode inventory.FirmwareMode) error {
-	s, err := b.get(ctx, a)
+func (b *bmcs) SetNetworkBoot(ctx context.Context, t bmc.Target, mode inventory.FirmwareMode) error {
+	s, err := b.get(ctx, t)
 	if err != nil {
 		return err
 	}

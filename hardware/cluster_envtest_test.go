@@ -41,6 +41,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"regiond.dev/regiond/bootstrap/kube/testassets"
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
@@ -213,19 +214,19 @@ type machine struct {
 	marker *inventory.InstallMarker
 }
 
-func (m *machine) Probe(context.Context, server.Access) (region.BMCStatus, region.PowerState, error) {
+func (m *machine) Probe(context.Context, bmc.Target) (region.BMCStatus, region.PowerState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return region.BMCStatus{Manufacturer: "Test", SystemUUID: m.uuid, FirmwareVersion: "1"}, m.power, nil
 }
 
-func (m *machine) Power(context.Context, server.Access) (region.PowerState, error) {
+func (m *machine) Power(context.Context, bmc.Target) (region.PowerState, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.power, nil
 }
 
-func (m *machine) SetPower(_ context.Context, _ server.Access, s region.PowerState) error {
+func (m *machine) SetPower(_ context.Context, _ bmc.Target, s region.PowerState) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.power == region.PowerOff && s == region.PowerOn {
@@ -236,11 +237,11 @@ func (m *machine) SetPower(_ context.Context, _ server.Access, s region.PowerSta
 	return nil
 }
 
-func (m *machine) ShutDown(ctx context.Context, a server.Access) error {
+func (m *machine) ShutDown(ctx context.Context, a bmc.Target) error {
 	return m.SetPower(ctx, a, region.PowerOff)
 }
 
-func (m *machine) SetNetworkBoot(context.Context, server.Access, inventory.FirmwareMode) error {
+func (m *machine) SetNetworkBoot(context.Context, bmc.Target, inventory.FirmwareMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.once = true
@@ -249,7 +250,7 @@ func (m *machine) SetNetworkBoot(context.Context, server.Access, inventory.Firmw
 
 func (m *machine) Forget(context.Context, netip.AddrPort) error { return nil }
 
-func (m *machine) Identify(ctx context.Context, a server.Access) (region.BMCStatus, error) {
+func (m *machine) Identify(ctx context.Context, a bmc.Target) (region.BMCStatus, error) {
 	s, _, err := m.Probe(ctx, a)
 	return s, err
 }

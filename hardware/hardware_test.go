@@ -100,10 +100,10 @@ func TestClassify(t *testing.T) {
 	}{
 		{nil, false},
 		{errors.New("timeout"), false},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonCredentialsRefused, Username: "admin"}, true},
-		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonPrivilegeInsufficient}), true},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonUnsupported}, false},
-		{&bmc.Error{Policy: bmc.Retry, Reason: bmc.ReasonUnreachable}, false},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonAuthenticationFailed, Username: "admin"}, true},
+		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonPrivilegeInsufficient}), true},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonUnsupportedByBMC}, false},
+		{&bmc.Error{Policy: bmc.Retry, Reason: region.ReasonUnreachable}, false},
 	} {
 		got := classify(tt.err)
 		if errors.Is(got, server.ErrCredentials) != tt.refused || (got == nil) != (tt.err == nil) {

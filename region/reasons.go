@@ -19,12 +19,40 @@ const (
 	ReasonAnswered = "Answered"
 	// ReasonProbing: the BMC is being asked, by this process for the first time or because its last answer is old.
 	ReasonProbing = "Probing"
-	// ReasonUnreachable: the BMC does not answer. It is asked again with back-off.
+	// ReasonUnreachable: the network or the host of the BMC says that nobody listens, or why is not known. It is asked again with
+	// back-off, as for all reasons below that are not about credentials.
 	ReasonUnreachable = "Unreachable"
+	// ReasonNoAnswer: nothing comes back from the BMC.
+	ReasonNoAnswer = "NoAnswer"
+	// ReasonBMCBusy: the BMC can't do this in its present state.
+	ReasonBMCBusy = "Busy"
+	// ReasonBMCInitializing: the BMC starts or updates its firmware.
+	ReasonBMCInitializing = "Initializing"
+	// ReasonSessionsExhausted: all sessions of the BMC are in use.
+	ReasonSessionsExhausted = "SessionsExhausted"
+	// ReasonProtocolError: the BMC answers what the protocol does not allow.
+	ReasonProtocolError = "ProtocolError"
+	// ReasonUnsupportedByBMC: the BMC can't do this, or not in the way that is needed.
+	ReasonUnsupportedByBMC = "UnsupportedByBMC"
+	// ReasonBootOverrideIgnored: the BMC accepts a boot device and does not keep it.
+	ReasonBootOverrideIgnored = "BootOverrideIgnored"
+	// ReasonPowerStateUnchanged: the BMC accepts a power command that has no effect.
+	ReasonPowerStateUnchanged = "PowerStateUnchanged"
+	// ReasonBMCSessionsClosed: regiond is shutting down.
+	ReasonBMCSessionsClosed = "Closed"
+	// ReasonBMCKeyRequired: the BMC has a key of its own (IPMI's K_G), and the credentials have none.
+	ReasonBMCKeyRequired = "BMCKeyRequired"
+	// ReasonBMCKeyRefused: the BMC has another key than the credentials, or none.
+	ReasonBMCKeyRefused = "BMCKeyRefused"
 	// ReasonOrderFailed: the BMC accepted an order and did not carry it out. It is tried again with back-off.
 	ReasonOrderFailed = "OrderFailed"
-	// ReasonAuthenticationFailed: the BMC refused the credentials. They are not tried again before they change.
+	// ReasonAuthenticationFailed: the BMC has another password, or does not know the user. Refused credentials are tried again when
+	// they change, and else at long intervals only.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
+	// ReasonCredentialsInvalid: no BMC can hold credentials like these.
+	ReasonCredentialsInvalid = "CredentialsInvalid"
+	// ReasonPrivilegeInsufficient: the BMC's user may log in, but not do what is needed.
+	ReasonPrivilegeInsufficient = "PrivilegeInsufficient"
 	// ReasonCredentialsMissing: there is no Secret of the name that spec.bmc.credentials gives.
 	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonDuplicateIdentity: two Servers are one machine. Neither is touched.

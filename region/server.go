@@ -172,9 +172,12 @@ type BMCStatus struct {
 	// +optional
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// CredentialsVersion is the resourceVersion of the Secret that was last tried; refused credentials
-	// are tried again only when it changes, so that the BMC does not lock the user out.
+	// are tried again when it changes, and else at long intervals only, so that the BMC does not lock the user out.
 	// +optional
 	CredentialsVersion string `json:"credentialsVersion,omitempty"`
+	// CredentialsRefused is when the BMC refused them.
+	// +optional
+	CredentialsRefused *metav1.Time `json:"credentialsRefused,omitempty"`
 }
 
 // NetbootStatus is regiond's record of the network boots that it asked for, and what was seen of the machine's own. Only a boot

@@ -9,6 +9,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/fingerprint"
+	"regiond.dev/regiond/region"
 )
 
 func TestClass(t *testing.T) {
@@ -18,10 +19,10 @@ func TestClass(t *testing.T) {
 		refused bool
 	}{
 		{&bmc.Error{Policy: bmc.Terminal}, bmc.Terminal, false},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonCredentialsRefused}, bmc.Terminal, true},
-		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonPrivilegeInsufficient}), bmc.Terminal, true},
-		{&bmc.Error{Policy: bmc.Retry, Reason: bmc.ReasonCredentialsRefused}, bmc.Retry, false},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: bmc.ReasonUnsupported}, bmc.Terminal, false},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonAuthenticationFailed}, bmc.Terminal, true},
+		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonPrivilegeInsufficient}), bmc.Terminal, true},
+		{&bmc.Error{Policy: bmc.Retry, Reason: region.ReasonAuthenticationFailed}, bmc.Retry, false},
+		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonUnsupportedByBMC}, bmc.Terminal, false},
 		{fmt.Errorf("wrapped: %w", &bmc.Error{Policy: bmc.Wait}), bmc.Wait, false},
 		{context.DeadlineExceeded, bmc.Retry, false},
 		{&net.OpError{Op: "read", Err: errors.New("no route to host")}, bmc.Retry, false},

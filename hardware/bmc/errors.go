@@ -3,6 +3,8 @@ package bmc
 import (
 	"errors"
 	"net/netip"
+
+	"regiond.dev/regiond/region"
 )
 
 // Policy is what to do about an error of a BMC.
@@ -31,43 +33,10 @@ func (p Policy) String() string {
 	}
 }
 
-// Reasons of errors. They are the reasons of the condition BMCReachable.
-const (
-	// ReasonCredentialsRefused: the BMC does not know the user or has another password for it.
-	ReasonCredentialsRefused = "CredentialsRefused"
-	// ReasonCredentialsInvalid: no BMC can hold credentials like these.
-	ReasonCredentialsInvalid = "CredentialsInvalid"
-	// ReasonPrivilegeInsufficient: the user may log in, but not do what is needed.
-	ReasonPrivilegeInsufficient = "PrivilegeInsufficient"
-	// ReasonBMCKeyRequired: the BMC has a key of its own (IPMI's K_G), and none was given.
-	ReasonBMCKeyRequired = "BMCKeyRequired"
-	// ReasonBMCKeyRefused: the BMC has another key than the one that was given, or none.
-	ReasonBMCKeyRefused = "BMCKeyRefused"
-	// ReasonUnsupported: the BMC can't do this, or not in the way that is needed.
-	ReasonUnsupported = "UnsupportedByBMC"
-	// ReasonUnreachable: the network or the host of the BMC says that nobody listens.
-	ReasonUnreachable = "Unreachable"
-	// ReasonNoAnswer: nothing comes back.
-	ReasonNoAnswer = "NoAnswer"
-	// ReasonBusy: the BMC can't do this in its present state.
-	ReasonBusy = "Busy"
-	// ReasonSessionsExhausted: all sessions of the BMC are in use.
-	ReasonSessionsExhausted = "SessionsExhausted"
-	// ReasonInitializing: the BMC starts or updates its firmware.
-	ReasonInitializing = "Initializing"
-	// ReasonProtocolError: the BMC answers what the protocol does not allow.
-	ReasonProtocolError = "ProtocolError"
-	// ReasonBootOverrideIgnored: the BMC accepts a boot device and does not keep it.
-	ReasonBootOverrideIgnored = "BootOverrideIgnored"
-	// ReasonPowerStateUnchanged: the BMC accepts a power command that has no effect.
-	ReasonPowerStateUnchanged = "PowerStateUnchanged"
-	// ReasonClosed: regiond is shutting down.
-	ReasonClosed = "Closed"
-)
-
 // Error is an error of one BMC. It names user and address, never the password.
 type Error struct {
-	Policy  Policy
+	Policy Policy
+	// Reason is one of the condition BMCReachable, see region.
 	Reason  string
 	Address netip.AddrPort
 	// Username, when the error is about credentials.
@@ -116,7 +85,7 @@ func Reason(err error) string {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Reason
 	}
-	return ReasonProtocolError
+	return region.ReasonProtocolError
 }
 
 // Refused says that the BMC itself refused the credentials: they are not tried again at once.
@@ -125,7 +94,7 @@ func Refused(err error) bool {
 		return false
 	}
 	switch Reason(err) {
-	case ReasonCredentialsRefused, ReasonCredentialsInvalid, ReasonPrivilegeInsufficient:
+	case region.ReasonAuthenticationFailed, region.ReasonCredentialsInvalid, region.ReasonPrivilegeInsufficient:
 		return true
 	}
 	return false

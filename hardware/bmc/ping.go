@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/bmc/internal/rmcp"
+	"regiond.dev/regiond/region"
 )
 
 // Presence is a BMC's answer to everybody.
@@ -41,7 +42,7 @@ func Ping(ctx context.Context, address netip.AddrPort) (Presence, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "udp", address.String())
 	if err != nil {
-		return fail(ReasonUnreachable, "no socket", "check the route to the BMC network", err)
+		return fail(region.ReasonUnreachable, "no socket", "check the route to the BMC network", err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
@@ -53,11 +54,11 @@ func Ping(ctx context.Context, address netip.AddrPort) (Presence, error) {
 	for range pingAttempts {
 		for _, packet := range p.packets() {
 			if _, err := conn.Write(packet); err != nil {
-				return fail(ReasonUnreachable, "cannot send", "check the route to the BMC network and the port", err)
+				return fail(region.ReasonUnreachable, "cannot send", "check the route to the BMC network and the port", err)
 			}
 		}
 		if err := conn.SetReadDeadline(time.Now().Add(pingWait)); err != nil {
-			return fail(ReasonUnreachable, "cannot wait", "", err)
+			return fail(region.ReasonUnreachable, "cannot wait", "", err)
 		}
 		for ctx.Err() == nil {
 			n, err := conn.Read(buf)
@@ -68,7 +69,7 @@ func Ping(ctx context.Context, address netip.AddrPort) (Presence, error) {
 				break
 			}
 			if err != nil {
-				return fail(ReasonUnreachable, "the address answers, but nothing listens", "check the port and that IPMI over LAN is enabled", err)
+				return fail(region.ReasonUnreachable, "the address answers, but nothing listens", "check the port and that IPMI over LAN is enabled", err)
 			}
 			switch ipmi20, kind := p.answer(buf[:n]); kind {
 			case capabilities:
@@ -76,15 +77,15 @@ func Ping(ctx context.Context, address netip.AddrPort) (Presence, error) {
 			case pong:
 				ponged = true
 				if err := conn.SetReadDeadline(time.Now().Add(pongGrace)); err != nil {
-					return fail(ReasonUnreachable, "cannot wait", "", err)
+					return fail(region.ReasonUnreachable, "cannot wait", "", err)
 				}
 			}
 		}
 		if ctx.Err() != nil {
-			return fail(ReasonNoAnswer, "cut off while waiting for an answer", "", context.Cause(ctx))
+			return fail(region.ReasonNoAnswer, "cut off while waiting for an answer", "", context.Cause(ctx))
 		}
 	}
-	return fail(ReasonNoAnswer, fmt.Sprintf("no answer to %d attempts of %s each", pingAttempts, pingWait),
+	return fail(region.ReasonNoAnswer, fmt.Sprintf("no answer to %d attempts of %s each", pingAttempts, pingWait),
 		"check power and network of the BMC and that IPMI over LAN is enabled", nil)
 }
 

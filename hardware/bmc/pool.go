@@ -70,7 +70,7 @@ func (p *Pool[S]) Get(ctx context.Context, t Target) (S, error) {
 	var none S
 	if p.closed {
 		p.mu.Unlock()
-		return none, &Error{Policy: Retry, Reason: ReasonClosed, Address: t.Address, Detail: "the session pool is closed"}
+		return none, &Error{Policy: Retry, Reason: region.ReasonBMCSessionsClosed, Address: t.Address, Detail: "the session pool is closed"}
 	}
 	old, known := p.byAddr[t.Address]
 	if known && old.credentials == credentials {

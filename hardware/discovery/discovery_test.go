@@ -20,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -93,7 +94,7 @@ func (l *lab) scan(_ context.Context, addresses []netip.AddrPort) ([]netip.AddrP
 	return found, nil
 }
 
-func (l *lab) identify(_ context.Context, a server.Access) (region.BMCStatus, error) {
+func (l *lab) identify(_ context.Context, a bmc.Target) (region.BMCStatus, error) {
 	l.logins++
 	if l.refuse {
 		return region.BMCStatus{}, fmt.Errorf("no: %w", server.ErrCredentials)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -35,7 +36,7 @@ type Discovery struct {
 	Scan func(ctx context.Context, addresses []netip.AddrPort) ([]netip.AddrPort, error)
 	// Identify logs in and asks a BMC who it is. An error that is server.ErrCredentials is not tried again
 	// here: the Server object that is made for it carries the refusal.
-	Identify func(ctx context.Context, a server.Access) (region.BMCStatus, error)
+	Identify func(ctx context.Context, a bmc.Target) (region.BMCStatus, error)
 	Log      *slog.Logger
 
 	answered *prometheus.GaugeVec

@@ -14,23 +14,20 @@ import (
 // keeps one session per BMC and sends its commands one after the other.
 type BMCs interface {
 	// Probe asks a BMC who it is, and for the power state.
-	Probe(ctx context.Context, a Access) (region.BMCStatus, region.PowerState, error)
+	Probe(ctx context.Context, a bmc.Target) (region.BMCStatus, region.PowerState, error)
 	// Power asks for the power state only.
-	Power(ctx context.Context, a Access) (region.PowerState, error)
+	Power(ctx context.Context, a bmc.Target) (region.PowerState, error)
 	// SetPower forces the machine on or off and returns when the state was observed.
-	SetPower(ctx context.Context, a Access, state region.PowerState) error
+	SetPower(ctx context.Context, a bmc.Target, state region.PowerState) error
 	// ShutDown asks the machine's operating system to shut down and returns at once. It MUST NOT cut the power, and MAY be called
 	// again.
-	ShutDown(ctx context.Context, a Access) error
+	ShutDown(ctx context.Context, a bmc.Target) error
 	// SetNetworkBoot makes the next boot, and only that, a network boot in the given firmware mode,
 	// and reads back that it is set. The machine must be off.
-	SetNetworkBoot(ctx context.Context, a Access, mode inventory.FirmwareMode) error
+	SetNetworkBoot(ctx context.Context, a bmc.Target, mode inventory.FirmwareMode) error
 	// Forget ends the session with a BMC, and what is remembered of it, such as refused credentials.
 	Forget(ctx context.Context, address netip.AddrPort) error
 }
-
-// Access is a BMC and its user.
-type Access = bmc.Target
 
 // ErrCredentials marks errors of BMCs that refused a user: trying again may lock the user out.
 var ErrCredentials = errors.New("credentials refused")

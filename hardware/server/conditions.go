@@ -48,34 +48,56 @@ func bmcCondition(w Wish, f Facts) (c metav1.Condition, blocked, terminal bool) 
 	case f.CredentialsVersion == "":
 		return no(region.ReasonCredentialsMissing, fmt.Sprintf("waiting for the BMC credentials %q; add them to hardware.credentials in region.yaml", w.Spec.BMC.Credentials)), true, true
 	case !f.BMC.made(w, f):
-		if old := refusedBefore(w, f); old != nil {
+		if old, _ := refusedBefore(w, f); old != nil {
 			return *old, true, true
 		}
 		return condition(region.ConditionBMCReachable, metav1.ConditionUnknown, region.ReasonProbing, "waiting for the first answer of the BMC at "+bmcAddress(w)+"; nothing to do"), true, false
 	case f.BMC.Outcome == OutcomeRefused:
-		return no(region.ReasonAuthenticationFailed, fmt.Sprintf("the BMC refused the credentials %s (%s); correct them, they are not tried again before that, so that the BMC does not lock the user out", bmc, f.BMC.Error)), true, true
+		return no(cmp.Or(f.BMC.Reason, region.ReasonAuthenticationFailed), fmt.Sprintf("the BMC refused the credentials %s (%s); correct them, until they change they are tried only every %s, so that the BMC does not lock the user out",
+			bmc, f.BMC.Error, refusedRetry)), true, true
 	case f.BMC.Outcome == OutcomeUnreachable:
-		return no(region.ReasonUnreachable, waiting("an answer of the BMC at "+bmcAddress(w), since(region.ReasonUnreachable), "check its power, cabling and address ("+f.BMC.Error+")")), true, false
+		reason := cmp.Or(f.BMC.Reason, region.ReasonUnreachable)
+		what, advice := unusable(reason)
+		return no(reason, waiting(what+" of the BMC at "+bmcAddress(w), since(reason), advice+" ("+f.BMC.Error+")")), true, false
 	case f.BMC.Outcome == OutcomeContradictory:
-		return no(region.ReasonOrderFailed, waiting("the BMC at "+bmcAddress(w)+" to carry out an order", since(region.ReasonOrderFailed), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
+		reason := cmp.Or(f.BMC.Reason, region.ReasonOrderFailed)
+		return no(reason, waiting("the BMC at "+bmcAddress(w)+" to carry out an order", since(reason), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
 	}
 	return condition(region.ConditionBMCReachable, metav1.ConditionTrue, region.ReasonAnswered, "the BMC at "+bmcAddress(w)+" answers"), false, false
 }
 
+// unusable says what is waited for of a BMC that can't be used, and what to do.
+func unusable(reason string) (what, advice string) {
+	switch reason {
+	case region.ReasonBMCKeyRequired, region.ReasonBMCKeyRefused:
+		return "the key (K_G)", "correct bmcKey in the credentials file, or clear the key on the BMC"
+	case region.ReasonUnreachable, region.ReasonNoAnswer:
+		return "an answer", "check its power, cabling and address"
+	}
+	return "an answer", "look at the BMC if this lasts"
+}
+
 // refusedBefore returns the recorded refusal of exactly these credentials for exactly this spec, so
-// that a restart of regiond does not try them once more.
-func refusedBefore(w Wish, f Facts) *metav1.Condition {
+// that a restart of regiond does not try them once more, and the time until which it holds.
+func refusedBefore(w Wish, f Facts) (*metav1.Condition, time.Time) {
 	if f.Status.BMC == nil || f.Status.BMC.CredentialsVersion != f.CredentialsVersion {
-		return nil
+		return nil, time.Time{}
 	}
 	for i := range f.Status.Conditions {
 		c := f.Status.Conditions[i]
-		if c.Type == region.ConditionBMCReachable && c.Status == metav1.ConditionFalse &&
-			c.Reason == region.ReasonAuthenticationFailed && c.ObservedGeneration == w.Generation {
-			return &c
+		if c.Type != region.ConditionBMCReachable || c.Status != metav1.ConditionFalse || c.ObservedGeneration != w.Generation {
+			continue
+		}
+		switch c.Reason {
+		case region.ReasonAuthenticationFailed, region.ReasonCredentialsInvalid, region.ReasonPrivilegeInsufficient:
+			at := c.LastTransitionTime.Time // all that earlier versions wrote down
+			if t := f.Status.BMC.CredentialsRefused; t != nil {
+				at = t.Time
+			}
+			return &c, at.Add(refusedRetry)
 		}
 	}
-	return nil
+	return nil, time.Time{}
 }
 
 func bmcAddress(w Wish) string {

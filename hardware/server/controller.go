@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/region"
 )
@@ -131,7 +132,7 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 }
 
 // decide asks what the decision needs to know, and decides again.
-func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access Access, version string) Decision {
+func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access bmc.Target, version string) Decision {
 	d := Decide(wish, facts, c.Now())
 	switch d.Action.(type) {
 	case Probe:
@@ -208,7 +209,10 @@ func recordBMC(s *region.ServerStatus, info *region.BMCStatus, o Observation) {
 	case s.BMC == nil:
 		s.BMC = &region.BMCStatus{}
 	}
-	s.BMC.CredentialsVersion = o.CredentialsVersion
+	s.BMC.CredentialsVersion, s.BMC.CredentialsRefused = o.CredentialsVersion, nil
+	if o.Outcome == OutcomeRefused {
+		s.BMC.CredentialsRefused = &metav1.Time{Time: o.Time}
+	}
 }
 
 // ProfileOf the installed server; nil when that can't be told any more.
@@ -252,18 +256,18 @@ func (c *Controller) remove(ctx context.Context, s *region.Server) error {
 }
 
 // credentials of the server's BMC and their version, which is empty when there are none.
-func (c *Controller) credentials(ctx context.Context, s *region.Server) (Access, string, error) {
+func (c *Controller) credentials(ctx context.Context, s *region.Server) (bmc.Target, string, error) {
 	ap, ok := Endpoint(s.Spec.BMC)
 	if !ok {
-		return Access{}, "", nil
+		return bmc.Target{}, "", nil
 	}
 	secret := &corev1.Secret{}
 	err := c.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: CredentialsSecret(s.Spec.BMC.Credentials)}, secret)
 	if apierrors.IsNotFound(err) {
-		return Access{}, "", nil
+		return bmc.Target{}, "", nil
 	}
 	if err != nil {
-		return Access{}, "", err
+		return bmc.Target{}, "", err
 	}
 	return Target(ap, s.Spec.BMC.Protocol, secret), secret.ResourceVersion, nil
 }

@@ -58,17 +58,17 @@ func (d *decider) run() {
 	}
 
 	if d.w.Spec.Retired {
-		d.retire(blocked, terminal)
+		d.retire(blocked)
 		return
 	}
 	since, installed := installation(d.w, d.f, d.now)
 	d.ReinstallationOver = d.f.Status.Reinstallation != nil && (installed || d.w.Reinstallation == nil)
 	if installed {
 		if reinstall(d.w, since, d.now) {
-			d.proposeReinstallation(since, blocked, terminal)
+			d.proposeReinstallation(since, blocked)
 			return
 		}
-		d.inService(since, blocked, terminal)
+		d.inService(since, blocked)
 		return
 	}
 	d.Reinstalling = d.w.Reinstallation != nil
@@ -83,9 +83,7 @@ func (d *decider) run() {
 		case d.f.Status.Inventory == nil:
 			phase = region.PhaseInspecting
 		}
-		if !terminal {
-			d.probeWhenDue()
-		}
+		d.probeWhenDue()
 		d.stop(phase, d.bmc.Reason, d.bmc.Message)
 		return
 	}
@@ -93,7 +91,7 @@ func (d *decider) run() {
 }
 
 // inService follows an installed server: its agent says whether it is ready, whatever the BMC does.
-func (d *decider) inService(since time.Time, blocked, terminal bool) {
+func (d *decider) inService(since time.Time, blocked bool) {
 	d.Installed = true
 	image := ""
 	if i := d.f.Status.Installation; i != nil && i.Image != "" {
@@ -119,9 +117,7 @@ func (d *decider) inService(since time.Time, blocked, terminal bool) {
 	}
 
 	if blocked {
-		if !terminal {
-			d.probeWhenDue()
-		}
+		d.probeWhenDue()
 		return
 	}
 	poll := idlePoll
@@ -164,13 +160,21 @@ func (d *decider) again(after time.Duration) {
 	}
 }
 
-// probeWhenDue asks the BMC, at once if it never was, else when its back-off has passed.
+// probeWhenDue asks the BMC, at once if it never was, else when its back-off has passed. Without
+// credentials it waits for them.
 func (d *decider) probeWhenDue() {
-	if !d.f.BMC.made(d.w, d.f) || !d.now.Before(d.f.BMC.NextTry) {
+	if d.f.CredentialsVersion == "" {
+		return
+	}
+	due := d.f.BMC.NextTry
+	if !d.f.BMC.made(d.w, d.f) {
+		_, due = refusedBefore(d.w, d.f)
+	}
+	if !d.now.Before(due) {
 		d.Action = Probe{}
 		return
 	}
-	d.again(d.f.BMC.NextTry.Sub(d.now))
+	d.again(due.Sub(d.now))
 }
 
 // stale asks for a new observation of the BMC if the last one is older than poll.

@@ -78,12 +78,34 @@ func TestDecide(t *testing.T) {
 		{name: "no credentials", with: func(w *server.Wish, f *server.Facts) { f.CredentialsVersion = "" },
 			action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionBMCReachable, status: "False", reason: "CredentialsMissing", message: `"lab"; add them`},
 		{name: "wrong password", with: func(w *server.Wish, f *server.Facts) {
-			f.BMC.Outcome, f.BMC.Error = server.OutcomeRefused, "BMC admin@10.98.0.11:623: refused"
+			f.BMC.Outcome, f.BMC.Error, f.BMC.NextTry = server.OutcomeRefused, "BMC admin@10.98.0.11:623: refused", now.Add(time.Minute)
 		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionBMCReachable, status: "False", reason: "AuthenticationFailed", message: "admin@10.98.0.11:623"},
+		{name: "wrong password, its long interval is over", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.NextTry = server.OutcomeRefused, now
+		}, action: server.Probe{}, phase: region.PhaseFailed, kind: region.ConditionBMCReachable, status: "False", reason: "AuthenticationFailed"},
+		{name: "user with too few rights", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.Reason, f.BMC.NextTry = server.OutcomeRefused, region.ReasonPrivilegeInsufficient, now.Add(time.Minute)
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "PrivilegeInsufficient"},
+		{name: "BMC with a key", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.Reason, f.BMC.NextTry = server.OutcomeUnreachable, region.ReasonBMCKeyRequired, now.Add(time.Minute)
+			f.BMC.Error = "the BMC wants a BMC key (K_G) beside the password"
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "BMCKeyRequired", message: "correct bmcKey in the credentials file"},
+		{name: "BMC that starts", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC.Outcome, f.BMC.Reason, f.BMC.NextTry = server.OutcomeUnreachable, region.ReasonBMCInitializing, now
+		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "False", reason: "Initializing"},
 		{name: "wrong password is remembered by the status after a restart", with: func(w *server.Wish, f *server.Facts) {
 			f.BMC = server.Observation{}
-			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "AuthenticationFailed", Message: "as before", ObservedGeneration: 3}
+			// As an earlier version wrote it, without the time of the refusal.
+			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "AuthenticationFailed", Message: "as before", ObservedGeneration: 3, LastTransitionTime: *ago(59 * time.Minute)}
 		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "AuthenticationFailed", message: "as before"},
+		{name: "wrong password of long ago, tried again lately, after a restart", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC, f.Status.BMC.CredentialsRefused = server.Observation{}, ago(10*time.Minute)
+			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "PrivilegeInsufficient", Message: "as before", ObservedGeneration: 3, LastTransitionTime: *ago(24 * time.Hour)}
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "PrivilegeInsufficient", message: "as before"},
+		{name: "wrong password an hour ago, after a restart", with: func(w *server.Wish, f *server.Facts) {
+			f.BMC, f.Status.BMC.CredentialsRefused = server.Observation{}, ago(time.Hour)
+			f.Status.Conditions[0] = metav1.Condition{Type: region.ConditionBMCReachable, Status: "False", Reason: "AuthenticationFailed", Message: "as before", ObservedGeneration: 3}
+		}, action: server.Probe{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "AuthenticationFailed", message: "as before"},
 		{name: "wrong password, Secret changed", with: func(w *server.Wish, f *server.Facts) {
 			f.BMC.Outcome, f.CredentialsVersion = server.OutcomeRefused, "8"
 		}, action: server.Probe{}, phase: region.PhaseInspecting, kind: region.ConditionBMCReachable, status: "Unknown", reason: "Probing"},

@@ -66,7 +66,7 @@ type Outcome string
 const (
 	OutcomeNone          Outcome = ""              // never tried
 	OutcomeAnswered      Outcome = "Answered"      // the observation is valid
-	OutcomeRefused       Outcome = "Refused"       // the credentials were refused: terminal
+	OutcomeRefused       Outcome = "Refused"       // the credentials were refused: tried again at long intervals
 	OutcomeUnreachable   Outcome = "Unreachable"   // no or no sensible answer: tried again
 	OutcomeContradictory Outcome = "Contradictory" // an order was accepted but not carried out: tried again
 )
@@ -77,6 +77,8 @@ type Observation struct {
 	// Time at which the BMC was last asked.
 	Time  time.Time
 	Power region.PowerState
+	// Reason of the last error as a condition's reason, empty when it is not known.
+	Reason string
 	// Error of the last try, for people.
 	Error string
 	// NextTry is when to ask again after a failure: back-off with jitter, by whoever made the observation.

@@ -170,6 +170,19 @@ func TestWrongPassword(t *testing.T) {
 	w.run(ctx, 60, always(w.controller()), nil, isReady)
 }
 
+// A refused password is tried once an hour, also by a process that starts again and again: the account on the BMC may be corrected.
+func TestRefusedCredentialsAreTriedAtLongIntervals(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	w.password = "other"
+	w.run(ctx, 2000, w.controller, nil, func(*region.Server) bool { return w.now.Sub(now) > 150*time.Minute })
+	if w.asked != 3 {
+		t.Errorf("the wrong password was tried %d times in 150 minutes, want 3", w.asked)
+	}
+	w.password = pass
+	w.run(ctx, 1000, always(w.controller()), nil, isReady)
+}
+
 func TestSilentBMC(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/region"
 )
 
@@ -87,13 +88,13 @@ func backoff(failures int) time.Duration {
 }
 
 // ask makes a new observation. It returns what the BMC said of itself, when it was asked for that.
-func (c *Controller) ask(ctx context.Context, s *region.Server, access Access, version string) *region.BMCStatus {
+func (c *Controller) ask(ctx context.Context, s *region.Server, access bmc.Target, version string) *region.BMCStatus {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	old := c.observations.get(s.UID)
 	same := old.CredentialsVersion == version && old.Generation == s.Generation
-	if old.Outcome == OutcomeRefused && !same {
-		// The spec has changed, so a new try is due: also when only the account on the BMC was corrected.
+	if old.Outcome == OutcomeRefused {
+		// A new try is due, by a change or by time: the account on the BMC may have been corrected.
 		if err := c.BMCs.Forget(ctx, access.Address); err != nil {
 			c.Log.Debug("BMC session not ended", slog.String("server", s.Name), slog.Any("error", err))
 		}
@@ -128,7 +129,7 @@ func (c *Controller) ask(ctx context.Context, s *region.Server, access Access, v
 
 // identified says whether the status holds what the BMC said of itself.
 func identified(b *region.BMCStatus) bool {
-	return b != nil && *b != (region.BMCStatus{CredentialsVersion: b.CredentialsVersion})
+	return b != nil && *b != (region.BMCStatus{CredentialsVersion: b.CredentialsVersion, CredentialsRefused: b.CredentialsRefused})
 }
 
 // note enters an error, or success, into the observation.
@@ -137,12 +138,21 @@ func (o *observed) note(err error, outcome Outcome, count *int) {
 	case err == nil:
 		*count = 0
 	case errors.Is(err, ErrCredentials):
-		o.Outcome, o.Error, o.Power = OutcomeRefused, err.Error(), region.PowerUnknown
+		o.Outcome, o.Reason, o.Error, o.Power = OutcomeRefused, reasonOf(err), err.Error(), region.PowerUnknown
+		o.NextTry = o.Time.Add(refusedRetry)
 	default:
 		*count++
-		o.Outcome, o.Error, o.Power = outcome, err.Error(), region.PowerUnknown
+		o.Outcome, o.Reason, o.Error, o.Power = outcome, reasonOf(err), err.Error(), region.PowerUnknown
 		o.NextTry = o.Time.Add(backoff(*count))
 	}
+}
+
+// reasonOf is the condition reason that a BMC's error carries, empty for other errors.
+func reasonOf(err error) string {
+	if e := (*bmc.Error)(nil); errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
 }
 
 // survey asks whether guests are on the server's host.
@@ -161,7 +171,7 @@ func (c *Controller) survey(ctx context.Context, s *region.Server) GuestSurvey {
 }
 
 // order carries out an action on the machine and enters what came of it into the observation.
-func (c *Controller) order(ctx context.Context, s *region.Server, access Access, version string, action Action) error {
+func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Target, version string, action Action) error {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	var err error

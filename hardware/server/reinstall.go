@@ -14,8 +14,8 @@ const ConditionReinstallable = "Reinstallable"
 
 // proposeReinstallation follows an installed server that is to be installed again. It stays in service until it was shown that no
 // guest is on it: with the acceptance the rights of its system end.
-func (d *decider) proposeReinstallation(since time.Time, blocked, terminal bool) {
-	d.inService(since, blocked, terminal)
+func (d *decider) proposeReinstallation(since time.Time, blocked bool) {
+	d.inService(since, blocked)
 	say := func(reason, message string) {
 		c := condition(ConditionReinstallable, metav1.ConditionFalse, reason, message)
 		d.reinstallable = &c

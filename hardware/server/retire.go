@@ -7,14 +7,12 @@ import (
 )
 
 // retire brings a server off and keeps it off: what it would run when it is on has the passwords of its cloud.
-func (d *decider) retire(blocked, terminal bool) {
+func (d *decider) retire(blocked bool) {
 	d.Retired = true
 	d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonRetired,
 		"the server is retired; what is on its disk is left alone")
 	if blocked {
-		if !terminal {
-			d.probeWhenDue()
-		}
+		d.probeWhenDue()
 		d.stop(region.PhaseNotReady, d.bmc.Reason, "it is to be retired, and regiond can't see to it that it is off: "+d.bmc.Message)
 		return
 	}

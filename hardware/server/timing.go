@@ -8,6 +8,9 @@ const (
 	// is being installed, and otherwise. BMCs freeze when they are asked in bursts.
 	activePoll = 10 * time.Second
 	idlePoll   = 2 * time.Minute
+	// refusedRetry is how often refused credentials are tried: the account on the BMC may have been
+	// corrected. BMCs that lock a user out do so after three to five failures within minutes.
+	refusedRetry = time.Hour
 	// loaderDeadline is from the first request for an iPXE script to the installer's first report:
 	// kernel, initramfs and inventory.
 	loaderDeadline = 5 * time.Minute

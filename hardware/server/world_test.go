@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/enroll/enrollserver"
 	hostpkg "regiond.dev/regiond/hardware/host"
@@ -72,7 +73,7 @@ type world struct {
 	enroll *enrollserver.Server
 }
 
-func (w *world) Probe(ctx context.Context, a server.Access) (region.BMCStatus, region.PowerState, error) {
+func (w *world) Probe(ctx context.Context, a bmc.Target) (region.BMCStatus, region.PowerState, error) {
 	p, err := w.Power(ctx, a)
 	if err != nil {
 		return region.BMCStatus{}, p, err
@@ -80,7 +81,7 @@ func (w *world) Probe(ctx context.Context, a server.Access) (region.BMCStatus, r
 	return region.BMCStatus{Manufacturer: "QEMU", SystemUUID: machineUUID, SerialNumber: "SN1", FirmwareVersion: "1.0"}, p, nil
 }
 
-func (w *world) Power(_ context.Context, a server.Access) (region.PowerState, error) {
+func (w *world) Power(_ context.Context, a bmc.Target) (region.PowerState, error) {
 	if w.silent {
 		return region.PowerUnknown, errors.New("no answer")
 	}
@@ -91,7 +92,7 @@ func (w *world) Power(_ context.Context, a server.Access) (region.PowerState, er
 	return w.power, nil
 }
 
-func (w *world) SetPower(ctx context.Context, a server.Access, s region.PowerState) error {
+func (w *world) SetPower(ctx context.Context, a bmc.Target, s region.PowerState) error {
 	if _, err := w.Power(ctx, a); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (w *world) SetPower(ctx context.Context, a server.Access, s region.PowerSta
 }
 
 // ShutDown is obeyed by an installed system, and by nothing else.
-func (w *world) ShutDown(ctx context.Context, a server.Access) error {
+func (w *world) ShutDown(ctx context.Context, a bmc.Target) error {
 	if _, err := w.Power(ctx, a); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (g *guests) Forget(context.Context, string) error {
 	return nil
 }
 
-func (w *world) SetNetworkBoot(ctx context.Context, a server.Access, _ inventory.FirmwareMode) error {
+func (w *world) SetNetworkBoot(ctx context.Context, a bmc.Target, _ inventory.FirmwareMode) error {
 	if _, err := w.Power(ctx, a); err != nil {
 		return err
 	}

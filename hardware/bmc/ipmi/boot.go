@@ -10,6 +10,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/region"
 )
 
 // Quirks of boot options.
@@ -104,7 +105,7 @@ func (b *BMC) keepFlags(ctx context.Context, operation string) error {
 	if !errors.As(err, &code) {
 		return err
 	}
-	if _, reason := classOfCompletionCode(code); reason != bmc.ReasonUnsupported && code != types.CodeParameterNotSupported {
+	if _, reason := classOfCompletionCode(code); reason != region.ReasonUnsupportedByBMC && code != types.CodeParameterNotSupported {
 		return err
 	}
 	b.quirk(quirkTimeout)
@@ -132,7 +133,7 @@ func (b *BMC) readFlags(ctx context.Context, operation string) (types.BootOption
 
 // ignored is retried: BMCs drop overrides while firmware runs its self test.
 func (b *BMC) ignored(operation string, want, got types.BootOptionParam_BootFlags) error {
-	return b.fail(bmc.Retry, bmc.ReasonBootOverrideIgnored, operation,
+	return b.fail(bmc.Retry, region.ReasonBootOverrideIgnored, operation,
 		fmt.Sprintf("sent %s, but the BMC keeps %s", describe(want), describe(got)),
 		"power the server off and try again; look for a pending firmware configuration job on the BMC", nil)
 }

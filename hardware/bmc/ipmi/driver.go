@@ -16,6 +16,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/internal/rmcp"
+	"regiond.dev/regiond/region"
 )
 
 // Config of the driver for one BMC. Only the Target is needed; zero values are defaults.
@@ -145,11 +146,11 @@ func (b *BMC) acquire(ctx context.Context, operation string) error {
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
-		return b.fail(bmc.Retry, bmc.ReasonBusy, operation, "other commands to this BMC were not finished in time", "", context.Cause(ctx))
+		return b.fail(bmc.Retry, region.ReasonBMCBusy, operation, "other commands to this BMC were not finished in time", "", context.Cause(ctx))
 	}
 	if b.closed {
 		b.release()
-		return b.fail(bmc.Retry, bmc.ReasonClosed, operation, "the driver is closed", "", nil)
+		return b.fail(bmc.Retry, region.ReasonBMCSessionsClosed, operation, "the driver is closed", "", nil)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/region"
 	lab "regiond.dev/regiond/test/lab/bmc"
 	"regiond.dev/regiond/test/lab/bmc/bmctest"
 )
@@ -109,7 +110,7 @@ func TestPower(t *testing.T) {
 	if got := strings.Join(s.Machine.Actions(), " "); got != "on off on soft on off" {
 		t.Errorf("the machine saw %q", got)
 	}
-	check(t, b.SetPower(ctx, "Explode"), bmc.Terminal, bmc.ReasonUnsupported)
+	check(t, b.SetPower(ctx, "Explode"), bmc.Terminal, region.ReasonUnsupportedByBMC)
 	if n := s.Network.Count(bmctest.OpenSession); n != 1 {
 		t.Errorf("%d sessions were opened for one BMC", n)
 	}
@@ -159,7 +160,7 @@ func TestLostSoftOffDoesNotCutThePower(t *testing.T) {
 	must(t, err)
 	first := true
 	s.Network.DropIn(func([]byte) bool { defer func() { first = false }(); return !first })
-	check(t, b.SetPower(t.Context(), bmc.SoftOff), bmc.Retry, bmc.ReasonNoAnswer)
+	check(t, b.SetPower(t.Context(), bmc.SoftOff), bmc.Retry, region.ReasonNoAnswer)
 	if !s.Machine.On() {
 		t.Error("the power was cut")
 	}
@@ -173,7 +174,7 @@ func TestSetPowerIsBoundedByContext(t *testing.T) {
 	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	check(t, b.SetPower(ctx, bmc.On), bmc.Retry, bmc.ReasonPowerStateUnchanged)
+	check(t, b.SetPower(ctx, bmc.On), bmc.Retry, region.ReasonPowerStateUnchanged)
 }
 
 func TestNetworkBoot(t *testing.T) {
@@ -252,7 +253,7 @@ func TestWrongPasswordIsOneAttempt(t *testing.T) {
 		b := driver(t, c)
 		for range 3 {
 			_, err := b.Power(t.Context())
-			check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
+			check(t, err, bmc.Terminal, region.ReasonAuthenticationFailed)
 			if !strings.Contains(err.Error(), bmctest.Username+"@"+s.Address.String()) {
 				t.Errorf("the error does not name user and address: %v", err)
 			}
@@ -278,7 +279,7 @@ func TestPrivilegeTooLow(t *testing.T) {
 	must(t, admin.Close(context.Background()))
 	_, err := driver(t, config(s.Address)).Power(t.Context())
 	// Said before the session is authenticated: it is tried again.
-	check(t, err, bmc.Retry, bmc.ReasonPrivilegeInsufficient)
+	check(t, err, bmc.Retry, region.ReasonPrivilegeInsufficient)
 }
 
 // forge makes of an answer of the given kind one with that status code.
@@ -306,11 +307,11 @@ func TestUnauthenticatedRefusalsDoNotLockOut(t *testing.T) {
 		forge  func([]byte) []byte
 		reason string
 	}{
-		{"no cipher suite", forge(openSessionResponse, types.RmcpStatusCodeNoCipherSuiteMatch), bmc.ReasonUnsupported},
-		{"no such role", forge(openSessionResponse, types.RmcpStatusCodeInvalidRole), bmc.ReasonPrivilegeInsufficient},
-		{"no such user", forge(rakp2, types.RmcpStatusCodeUnauthorizedName), bmc.ReasonCredentialsRefused},
-		{"role not for this user", forge(rakp2, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel), bmc.ReasonPrivilegeInsufficient},
-		{"wrong proof", forge(rakp4, types.RmcpStatusCodeInvalidIntegrityCheckValue), bmc.ReasonProtocolError},
+		{"no cipher suite", forge(openSessionResponse, types.RmcpStatusCodeNoCipherSuiteMatch), region.ReasonUnsupportedByBMC},
+		{"no such role", forge(openSessionResponse, types.RmcpStatusCodeInvalidRole), region.ReasonPrivilegeInsufficient},
+		{"no such user", forge(rakp2, types.RmcpStatusCodeUnauthorizedName), region.ReasonAuthenticationFailed},
+		{"role not for this user", forge(rakp2, types.RmcpStatusCodeUnauthorizedRoleOfPriLevel), region.ReasonPrivilegeInsufficient},
+		{"wrong proof", forge(rakp4, types.RmcpStatusCodeInvalidIntegrityCheckValue), region.ReasonProtocolError},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := bmctest.Start(t)
@@ -345,14 +346,14 @@ func TestCredentialsThatCannotBe(t *testing.T) {
 	c := config(netip.MustParseAddrPort("192.0.2.1:623"))
 	c.Password = strings.Repeat("x", 21)
 	_, err := ipmi.New(c)
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsInvalid)
+	check(t, err, bmc.Terminal, region.ReasonCredentialsInvalid)
 	if strings.Contains(err.Error(), c.Password) || !strings.Contains(err.Error(), "21 bytes") {
 		t.Error(err)
 	}
 	c = config(c.Address)
 	c.Username = strings.Repeat("u", 17)
 	_, err = ipmi.New(c)
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsInvalid)
+	check(t, err, bmc.Terminal, region.ReasonCredentialsInvalid)
 }
 
 func TestSecretsAreNotPrinted(t *testing.T) {
@@ -370,7 +371,7 @@ func TestSilentBMC(t *testing.T) {
 	s.Network.DropIn(func([]byte) bool { return true })
 	start := time.Now()
 	_, err := driver(t, config(s.Address)).Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonNoAnswer)
+	check(t, err, bmc.Retry, region.ReasonNoAnswer)
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("took %s", d)
 	}
@@ -380,7 +381,7 @@ func TestSilentBMC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = driver(t, c).Power(ctx)
-	check(t, err, bmc.Retry, bmc.ReasonNoAnswer)
+	check(t, err, bmc.Retry, region.ReasonNoAnswer)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -392,7 +393,7 @@ func TestUnreachable(t *testing.T) {
 	address := conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	must(t, conn.Close())
 	_, err = driver(t, config(address)).Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonUnreachable)
+	check(t, err, bmc.Retry, region.ReasonUnreachable)
 }
 
 func TestSlowBMC(t *testing.T) {
@@ -455,7 +456,7 @@ func TestRestartedBMC(t *testing.T) {
 	}
 	s.Stop()
 	_, err = b.Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonUnreachable)
+	check(t, err, bmc.Retry, region.ReasonUnreachable)
 	s.Restart()
 	_, err = b.Power(t.Context())
 	must(t, err)

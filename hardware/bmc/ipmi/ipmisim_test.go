@@ -17,6 +17,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/bmc/bmctest"
 )
 
@@ -144,11 +145,11 @@ func TestIpmiSimWrongPassword(t *testing.T) {
 	c.Timeout = time.Second
 	c.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	_, err := driver(t, c).Power(t.Context())
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
+	check(t, err, bmc.Terminal, region.ReasonAuthenticationFailed)
 	c = config(address)
 	c.Username, c.Password = "nobody", simulatorPassword
 	_, err = driver(t, c).Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonCredentialsRefused)
+	check(t, err, bmc.Retry, region.ReasonAuthenticationFailed)
 }
 
 // A BMC with a key of its own (K_G, section 13.33) is opened with it, and says so without.
@@ -156,7 +157,7 @@ func TestIpmiSimBMCKey(t *testing.T) {
 	const key = "abcdefghijklmnop" // ipmi_sim uses 16 of a key's 20 bytes, also with ipmitool
 	address, _ := simulator(t, `bmc_key "`+key+`"`)
 	for _, tt := range []struct{ key, reason string }{
-		{"", bmc.ReasonBMCKeyRequired}, {"another key", bmc.ReasonBMCKeyRefused}, {key, ""},
+		{"", region.ReasonBMCKeyRequired}, {"another key", region.ReasonBMCKeyRefused}, {key, ""},
 	} {
 		c := config(address)
 		c.Password, c.Key, c.Timeout = simulatorPassword, tt.key, time.Second
@@ -172,5 +173,5 @@ func TestIpmiSimBMCKey(t *testing.T) {
 	c := config(plain)
 	c.Password, c.Key = simulatorPassword, key
 	_, err := driver(t, c).Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonBMCKeyRefused)
+	check(t, err, bmc.Retry, region.ReasonBMCKeyRefused)
 }

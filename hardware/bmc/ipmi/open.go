@@ -14,6 +14,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/internal/rmcp"
+	"regiond.dev/regiond/region"
 )
 
 // ensureSession opens a session unless one is open. Refused credentials are not tried again by this BMC value, for
@@ -114,7 +115,7 @@ func (b *BMC) negotiate(ctx context.Context) (*session, error) {
 		if ctx.Err() != nil || !aboutSuite(last) {
 			return nil, last
 		}
-		if bmc.Reason(b.explain("", last)) == bmc.ReasonPrivilegeInsufficient {
+		if bmc.Reason(b.explain("", last)) == region.ReasonPrivilegeInsufficient {
 			privilege = last
 		}
 		b.log.Debug("cipher suite not accepted", slog.Int("cipherSuite", int(id)), slog.Any("error", last))

@@ -6,6 +6,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/region"
 )
 
 // classOfCompletionCode is the policy and reason for a command's completion code (table 5-2). It comes in a
@@ -13,22 +14,22 @@ import (
 func classOfCompletionCode(code types.CompletionCode) (bmc.Policy, string) {
 	switch code {
 	case types.CodeInsufficientPrivilege:
-		return bmc.Terminal, bmc.ReasonPrivilegeInsufficient
+		return bmc.Terminal, region.ReasonPrivilegeInsufficient
 	case types.CodeInvalidCommand, types.CodeInvalidCommandForLUN, types.CodeSubFnDisabled,
 		types.CodeRequestDataTruncated, types.CodeRequestDataLengthInvalid, types.CodeRequestDataLengthLimitExceeded,
 		types.CodeParameterOutOfRange, types.CodeRequestDataFieldInvalid, types.CodeIllegalCommand,
 		types.CodeRequestedDataNotPresent:
 		// The BMC understood and will say the same again.
-		return bmc.Terminal, bmc.ReasonUnsupported
+		return bmc.Terminal, region.ReasonUnsupportedByBMC
 	case types.CodeCannotProvideResponseSDRRInUpdate, types.CodeCannotProvideResponseFirmwareUpdate,
 		types.CodeCannotProvideResponseBMCInitialize:
-		return bmc.Wait, bmc.ReasonInitializing
+		return bmc.Wait, region.ReasonBMCInitializing
 	case types.CodeNodeBusy, types.CodeProcessTimeout, types.CodeOutOfSpace, types.CodeCannotProvideResponse,
 		types.CodeCannotExecuteDuplicatedRequest, types.CodeDestinationUnavailable, types.CodeNotSupported:
 		// 0xD5 is 'not supported in present state': e.g. power on while the server is still going down.
-		return bmc.Retry, bmc.ReasonBusy
+		return bmc.Retry, region.ReasonBMCBusy
 	}
-	return bmc.Retry, bmc.ReasonProtocolError
+	return bmc.Retry, region.ReasonProtocolError
 }
 
 // reasonOfStatus is the reason for a status code of Open Session or RAKP (table 13-15). The policy is always to
@@ -38,17 +39,17 @@ func reasonOfStatus(code types.RmcpStatusCode) string {
 	switch code {
 	case types.RmcpStatusCodeUnauthorizedName, types.RmcpStatusCodeInvalidNameLength,
 		types.RmcpStatusCodeUnauthorizedGUID:
-		return bmc.ReasonCredentialsRefused
+		return region.ReasonAuthenticationFailed
 	case types.RmcpStatusCodeUnauthorizedRoleOfPriLevel, types.RmcpStatusCodeInvalidRole:
-		return bmc.ReasonPrivilegeInsufficient
+		return region.ReasonPrivilegeInsufficient
 	case types.RmcpStatusCodeInvalidAuthAlg, types.RmcpStatusCodeInvalidIntegrityAlg,
 		types.RmcpStatusCodeNoMatchingAuthPayload, types.RmcpStatusCodeNoMatchingIntegrityPayload,
 		types.RmcpStatusCodeInvalidConfidentAlg, types.RmcpStatusCodeNoCipherSuiteMatch:
-		return bmc.ReasonUnsupported
+		return region.ReasonUnsupportedByBMC
 	case types.RmcpStatusCodeNoResToCreateSess, types.RmcpStatusCodeNoResToCreateSessAtRole:
-		return bmc.ReasonSessionsExhausted
+		return region.ReasonSessionsExhausted
 	}
-	return bmc.ReasonProtocolError
+	return region.ReasonProtocolError
 }
 
 // Limits of credentials in bytes (sections 22.28, 22.30 and 22.25).
@@ -61,7 +62,7 @@ const (
 // checkCredentials refuses what no BMC can hold. A BMC would cut it off silently, and every login would fail.
 func checkCredentials(t bmc.Target) error {
 	e := &bmc.Error{
-		Policy: bmc.Terminal, Reason: bmc.ReasonCredentialsInvalid, Address: t.Address, Username: t.Username,
+		Policy: bmc.Terminal, Reason: region.ReasonCredentialsInvalid, Address: t.Address, Username: t.Username,
 		Operation: "check credentials",
 	}
 	switch {

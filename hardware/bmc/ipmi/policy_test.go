@@ -7,6 +7,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/region"
 )
 
 func TestPolicyOfErrors(t *testing.T) {
@@ -23,25 +24,25 @@ func TestPolicyOfErrors(t *testing.T) {
 		reason string
 	}{
 		// Proved by the password, or said in an authenticated session.
-		{errCredentials, bmc.Terminal, bmc.ReasonCredentialsRefused},
-		{errPrivilege, bmc.Terminal, bmc.ReasonPrivilegeInsufficient},
-		{types.CodeInsufficientPrivilege, bmc.Terminal, bmc.ReasonPrivilegeInsufficient},
-		{types.CodeInvalidCommand, bmc.Terminal, bmc.ReasonUnsupported},
-		{types.CodeNodeBusy, bmc.Retry, bmc.ReasonBusy},
-		{types.CodeNotSupported, bmc.Retry, bmc.ReasonBusy}, // in the present state
-		{types.CodeCannotProvideResponseFirmwareUpdate, bmc.Wait, bmc.ReasonInitializing},
-		{types.CodeCannotProvideResponseBMCInitialize, bmc.Wait, bmc.ReasonInitializing},
-		{types.CodeUnspecifiedError, bmc.Retry, bmc.ReasonProtocolError},
+		{errCredentials, bmc.Terminal, region.ReasonAuthenticationFailed},
+		{errPrivilege, bmc.Terminal, region.ReasonPrivilegeInsufficient},
+		{types.CodeInsufficientPrivilege, bmc.Terminal, region.ReasonPrivilegeInsufficient},
+		{types.CodeInvalidCommand, bmc.Terminal, region.ReasonUnsupportedByBMC},
+		{types.CodeNodeBusy, bmc.Retry, region.ReasonBMCBusy},
+		{types.CodeNotSupported, bmc.Retry, region.ReasonBMCBusy}, // in the present state
+		{types.CodeCannotProvideResponseFirmwareUpdate, bmc.Wait, region.ReasonBMCInitializing},
+		{types.CodeCannotProvideResponseBMCInitialize, bmc.Wait, region.ReasonBMCInitializing},
+		{types.CodeUnspecifiedError, bmc.Retry, region.ReasonProtocolError},
 		// Said by whoever answered: never terminal.
-		{status(types.RmcpStatusCodeUnauthorizedName), bmc.Retry, bmc.ReasonCredentialsRefused},
-		{status(types.RmcpStatusCodeUnauthorizedRoleOfPriLevel), bmc.Retry, bmc.ReasonPrivilegeInsufficient},
-		{status(types.RmcpStatusCodeInvalidRole), bmc.Retry, bmc.ReasonPrivilegeInsufficient},
-		{status(types.RmcpStatusCodeNoCipherSuiteMatch), bmc.Retry, bmc.ReasonUnsupported},
-		{status(types.RmcpStatusCodeNoResToCreateSess), bmc.Retry, bmc.ReasonSessionsExhausted},
-		{status(types.RmcpStatusCodeInvalidIntegrityCheckValue), bmc.Retry, bmc.ReasonProtocolError},
-		{errKey, bmc.Retry, bmc.ReasonBMCKeyRequired},
-		{errAnswer, bmc.Retry, bmc.ReasonProtocolError},
-		{errors.New("anything"), bmc.Retry, bmc.ReasonProtocolError},
+		{status(types.RmcpStatusCodeUnauthorizedName), bmc.Retry, region.ReasonAuthenticationFailed},
+		{status(types.RmcpStatusCodeUnauthorizedRoleOfPriLevel), bmc.Retry, region.ReasonPrivilegeInsufficient},
+		{status(types.RmcpStatusCodeInvalidRole), bmc.Retry, region.ReasonPrivilegeInsufficient},
+		{status(types.RmcpStatusCodeNoCipherSuiteMatch), bmc.Retry, region.ReasonUnsupportedByBMC},
+		{status(types.RmcpStatusCodeNoResToCreateSess), bmc.Retry, region.ReasonSessionsExhausted},
+		{status(types.RmcpStatusCodeInvalidIntegrityCheckValue), bmc.Retry, region.ReasonProtocolError},
+		{errKey, bmc.Retry, region.ReasonBMCKeyRequired},
+		{errAnswer, bmc.Retry, region.ReasonProtocolError},
+		{errors.New("anything"), bmc.Retry, region.ReasonProtocolError},
 	} {
 		got := b.explain("open session", c.err)
 		if bmc.Class(got) != c.policy || bmc.Reason(got) != c.reason {

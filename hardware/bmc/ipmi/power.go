@@ -10,6 +10,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/command/chassis"
 
 	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/region"
 )
 
 // Power reads the power state.
@@ -42,7 +43,7 @@ func (b *BMC) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	case bmc.SoftOff:
 		return b.softOff(ctx)
 	}
-	return b.fail(bmc.Terminal, bmc.ReasonUnsupported, "set power", fmt.Sprintf("unknown power action %q", action), "use On, Off, Cycle or SoftOff", nil)
+	return b.fail(bmc.Terminal, region.ReasonUnsupportedByBMC, "set power", fmt.Sprintf("unknown power action %q", action), "use On, Off, Cycle or SoftOff", nil)
 }
 
 // reach brings the server into the wished state by the given command.
@@ -87,7 +88,7 @@ func (b *BMC) reach(ctx context.Context, wish bmc.PowerState, control chassis.Ch
 }
 
 func (b *BMC) unchanged(operation string, wish, state bmc.PowerState, cause error) error {
-	return b.fail(bmc.Retry, bmc.ReasonPowerStateUnchanged, operation,
+	return b.fail(bmc.Retry, region.ReasonPowerStateUnchanged, operation,
 		fmt.Sprintf("the power state is %s, not %s", state, wish), "look at the server's console and at the BMC's event log", cause)
 }
 

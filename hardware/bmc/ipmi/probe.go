@@ -10,6 +10,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/region"
 )
 
 // Probe asks the BMC for what it is and for the chassis it sits in. Only Get Device ID must work; what a BMC does
@@ -75,5 +76,5 @@ func answered(err error) bool {
 		return false
 	}
 	policy, reason := classOfCompletionCode(code)
-	return reason == bmc.ReasonUnsupported || reason == bmc.ReasonProtocolError || policy == bmc.Retry && code == types.CodeNotSupported
+	return reason == region.ReasonUnsupportedByBMC || reason == region.ReasonProtocolError || policy == bmc.Retry && code == types.CodeNotSupported
 }

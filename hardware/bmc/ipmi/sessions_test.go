@@ -10,6 +10,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/bmc/bmctest"
 )
 
@@ -24,7 +25,7 @@ func TestSessionsAreClosed(t *testing.T) {
 		cancel()
 		must(t, b.Close(ctx)) // with a context that is done
 		_, err = b.Power(t.Context())
-		check(t, err, bmc.Retry, bmc.ReasonClosed)
+		check(t, err, bmc.Retry, region.ReasonBMCSessionsClosed)
 	}
 	if n := s.Sessions(); n != 0 {
 		t.Errorf("%d sessions are left", n)
@@ -49,7 +50,7 @@ func TestSessionTableFull(t *testing.T) {
 	}
 	b := driver(t, config(s.Address))
 	_, err := b.Power(t.Context())
-	check(t, err, bmc.Retry, bmc.ReasonSessionsExhausted)
+	check(t, err, bmc.Retry, region.ReasonSessionsExhausted)
 	must(t, all[0].Close(t.Context()))
 	_, err = b.Power(t.Context())
 	must(t, err)
@@ -99,7 +100,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("%d sessions of the replaced credentials are left", n)
 	}
 	_, err = refused.Power(ctx)
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsRefused)
+	check(t, err, bmc.Terminal, region.ReasonAuthenticationFailed)
 	must(t, pool.Forget(ctx, s.Address))
 	third, err := pool.Get(ctx, good)
 	must(t, err)
@@ -107,11 +108,11 @@ func TestPool(t *testing.T) {
 	must(t, err)
 	must(t, pool.Close(ctx))
 	_, err = pool.Get(ctx, good)
-	check(t, err, bmc.Retry, bmc.ReasonClosed)
+	check(t, err, bmc.Retry, region.ReasonBMCSessionsClosed)
 	_, err = bmc.NewPool(func(target bmc.Target) (*ipmi.BMC, error) {
 		return ipmi.New(ipmi.Config{Target: target})
 	}).Get(ctx, bmc.Target{Address: s.Address, Password: strings.Repeat("x", 30)})
-	check(t, err, bmc.Terminal, bmc.ReasonCredentialsInvalid)
+	check(t, err, bmc.Terminal, region.ReasonCredentialsInvalid)
 }
 
 func TestPingAndScan(t *testing.T) {
@@ -129,11 +130,11 @@ func TestPingAndScan(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = bmc.Ping(ctx, silent.Address)
-	check(t, err, bmc.Retry, bmc.ReasonNoAnswer)
+	check(t, err, bmc.Retry, region.ReasonNoAnswer)
 	gone := silent.Address
 	silent.Stop()
 	_, err = bmc.Ping(t.Context(), gone)
-	check(t, err, bmc.Retry, bmc.ReasonUnreachable)
+	check(t, err, bmc.Retry, region.ReasonUnreachable)
 
 	found, err := bmc.Scan(t.Context(), []netip.AddrPort{b.Address, gone, a.Address, a.Address}, bmc.ScanConfig{Wait: 200 * time.Millisecond})
 	must(t, err)
