@@ -58,6 +58,19 @@ const (
 	// ReasonDuplicateIdentity: two Servers are one machine. Neither is touched.
 	ReasonDuplicateIdentity = "DuplicateIdentity"
 
+	// ReasonBMCMoved: the server's BMC has another address than before.
+	ReasonBMCMoved = "BMCMoved"
+	// ReasonMovePending: it seems to have another address, and the old one is watched for some more searches.
+	ReasonMovePending = "MovePending"
+	// ReasonIdentityConflict: a BMC at another address has this server's identity, too.
+	ReasonIdentityConflict = "IdentityConflict"
+	// ReasonIdentityUncertain: a BMC at another address has the server's system UUID or serial number, not both.
+	ReasonIdentityUncertain = "IdentityUncertain"
+	// ReasonDeclaredElsewhere: the server's BMC was found at another address than region.yaml declares.
+	ReasonDeclaredElsewhere = "DeclaredElsewhere"
+	// ReasonNameTaken: another machine would be discovered by this server's name.
+	ReasonNameTaken = "NameTaken"
+
 	// ReasonNotInspected: the machine has not reported its inventory yet.
 	ReasonNotInspected = "NotInspected"
 	// ReasonInspected: the machine reported its inventory.

@@ -67,6 +67,9 @@ const (
 	ConditionInstalled = "Installed"
 	// ConditionReady: the installed system's agent reports healthy.
 	ConditionReady = "Ready"
+	// ConditionBMCAddress is there when discovery found a BMC at another address that claims to be this server's. True: the address
+	// was changed to that one. False: it was not, and the message says why.
+	ConditionBMCAddress = "BMCAddress"
 )
 
 // PowerState is the observed power state.

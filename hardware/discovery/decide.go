@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"regiond.dev/regiond/hardware/fingerprint"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
@@ -60,37 +62,79 @@ type found struct {
 	identity region.BMCStatus
 }
 
-// Verdict on a BMC that was found.
+// silentSearches is how many searches in a row must find nothing at a server's BMC address before
+// another address is taken for its new one. One or two are missed by a BMC that restarts or is updated.
+const silentSearches = 3
+
+// verdict on a BMC that was found.
 type verdict int
 
 const (
-	create  verdict = iota // a new server
-	move                   // a discovered server whose BMC has another address now
-	refused                // a known server: not for discovery to change
+	create   verdict = iota // a new server
+	move                    // a discovered server whose BMC has another address now
+	conflict                // known servers: nothing is changed, and a condition of theirs says why
 )
 
-// judge decides what a found BMC is. answers says whether a BMC answers at an address at present.
-func judge(f found, servers []region.Server, answers func(netip.AddrPort) bool) (verdict, *region.Server, string) {
-	if same := matching(servers, server.KeysOfBMC(&f.identity)); len(same) > 0 {
-		s := same[0]
-		old, ok := server.Endpoint(s.Spec.BMC)
-		switch {
-		case len(same) > 1:
-			return refused, s, "it is more than one known server"
-		case s.Labels[server.SourceLabel] != server.SourceDiscovery:
-			return refused, s, "it is a known server that was declared with another BMC address"
-		case ok && answers(old):
-			return refused, s, "it is a known server whose BMC still answers at " + old.String() + ": two BMCs with one identity, or one with two addresses"
+// finding is a verdict, the known servers that it is about, and the condition BMCAddress that says so.
+type finding struct {
+	verdict         verdict
+	servers         []*region.Server
+	reason, message string
+}
+
+// evidence is what is known of the BMC address that is recorded for a server.
+type evidence struct {
+	// answers says that a BMC answered there just now.
+	answers bool
+	// silent searches in a row, this one included.
+	silent int
+	// claimants are how many BMCs at other addresses say in this search that they are the server's.
+	claimants int
+}
+
+// judge decides what a found BMC is. look examines the address that is recorded for a server.
+func judge(f found, servers []region.Server, look func(*region.Server) evidence) finding {
+	keys := server.KeysOfBMC(&f.identity)
+	same := matching(servers, keys)
+	if len(same) == 0 {
+		name := Name(f.identity, f.address)
+		for i := range servers {
+			if servers[i].Name == name {
+				return finding{conflict, []*region.Server{&servers[i]}, region.ReasonNameTaken,
+					fmt.Sprintf("the BMC at %s (%s) belongs to another machine that would be discovered by this server's name; rename it: list it in hardware.servers of region.yaml", f.address, told(f.identity))}
+			}
 		}
-		return move, s, ""
+		return finding{verdict: create}
 	}
-	name := Name(f.identity, f.address)
-	for i := range servers {
-		if servers[i].Name == name {
-			return refused, &servers[i], "a server of that name exists and is another machine"
-		}
+	s := same[0]
+	old := s.Spec.BMC.Address
+	if ap, ok := server.Endpoint(s.Spec.BMC); ok {
+		old = ap.String()
 	}
-	return create, nil, ""
+	claim := fmt.Sprintf("the BMC at %s says that it is this server (%s)", f.address, told(f.identity))
+	patch := fmt.Sprintf(`regiond kubectl patch server %s --type=merge -p '{"spec":{"bmc":{"address":"%s","port":%d}}}'`, s.Name, f.address.Addr(), f.address.Port())
+	switch e := look(s); {
+	case len(same) > 1:
+		return finding{conflict, same, region.ReasonIdentityConflict, claim + ", and so does more than one Server; delete all but one of them"}
+	case e.claimants > 1:
+		return finding{conflict, same, region.ReasonIdentityConflict, fmt.Sprintf("%s, and so do %d more BMCs: machines with one identity; list them in hardware.servers of region.yaml, with their macAddresses", claim, e.claimants-1)}
+	case e.answers || meta.IsStatusConditionTrue(s.Status.Conditions, region.ConditionBMCReachable):
+		return finding{conflict, same, region.ReasonIdentityConflict, claim + ", while its own BMC at " + old +
+			" answers too: two machines with one identity, or one BMC with two addresses; a second machine is listed in hardware.servers of region.yaml, with its macAddresses"}
+	case s.Labels[server.SourceLabel] != server.SourceDiscovery:
+		return finding{conflict, same, region.ReasonDeclaredElsewhere, claim + ", which is declared with the address " + old + "; correct that in region.yaml"}
+	case !server.BMCKeys(s).Certain(keys):
+		return finding{conflict, same, region.ReasonIdentityUncertain, claim + ", but system UUID and serial number do not both agree; if it is, say so: " + patch}
+	case e.silent < silentSearches:
+		return finding{conflict, same, region.ReasonMovePending, fmt.Sprintf("%s, and nothing answered at its address %s in %d of the %d searches after which it counts as moved; nothing to do",
+			claim, old, e.silent, silentSearches)}
+	}
+	return finding{move, same, region.ReasonBMCMoved, fmt.Sprintf("the BMC moved from %s to %s: system UUID and serial number agree, and nothing answered at the old address in %d searches", old, f.address, silentSearches)}
+}
+
+// told is what a BMC said of its identity, for people.
+func told(b region.BMCStatus) string {
+	return fmt.Sprintf("system UUID %q, serial number %q", b.SystemUUID, b.SerialNumber)
 }
 
 // matching are the servers whose BMC describes the same machine.

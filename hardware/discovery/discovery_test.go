@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -160,22 +161,112 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+const old, other = "10.98.0.11:623", "10.98.0.20:623"
+
+// known is a server of an earlier search.
+func known(label string, identity region.BMCStatus) *region.Server {
+	return &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "known", UID: "1", Labels: map[string]string{server.SourceLabel: label}},
+		Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.98.0.11", Port: 623, Credentials: "lab"}}, Status: region.ServerStatus{BMC: &identity}}
+}
+
+func (d *Discovery) address(t *testing.T) *metav1.Condition {
+	t.Helper()
+	s := &region.Server{}
+	if err := d.Client.Get(t.Context(), client.ObjectKey{Name: "known"}, s); err != nil {
+		t.Fatal(err)
+	}
+	return meta.FindStatusCondition(s.Status.Conditions, region.ConditionBMCAddress)
+}
+
+// A server follows its BMC to another address only after the old one was found silent again and again, and only if both UUID and serial
+// number agree. Whatever else is found is a condition of the server.
 func TestDiscoveryFollowsAMovedBMC(t *testing.T) {
-	identity := region.BMCStatus{SystemUUID: uuid1}
-	known := func(label string) *region.Server {
-		return &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "known", UID: "1", Labels: map[string]string{server.SourceLabel: label}},
-			Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: "10.98.0.11", Port: 623, Credentials: "lab"}}, Status: region.ServerStatus{BMC: &identity}}
+	identity := region.BMCStatus{SystemUUID: uuid1, SerialNumber: "S4711"}
+	blade := region.BMCStatus{SystemUUID: "c2d90b1e-77a4-4a53-b1f6-52e80d6c3a94", SerialNumber: "S4711"}
+	reachable := known(server.SourceDiscovery, identity)
+	reachable.Status.Conditions = []metav1.Condition{{Type: region.ConditionBMCReachable, Status: metav1.ConditionTrue, Reason: region.ReasonAnswered}}
+	for _, tt := range []struct {
+		name    string
+		known   *region.Server
+		says    map[string]region.BMCStatus
+		moves   bool
+		reason  string
+		servers int
+	}{
+		{"moved", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: identity}, true, region.ReasonBMCMoved, 1},
+		{"declared in region.yaml", known(server.SourceRegion, identity), map[string]region.BMCStatus{other: identity}, false, region.ReasonDeclaredElsewhere, 1},
+		{"both answer", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: identity, old: identity}, false, region.ReasonIdentityConflict, 1},
+		{"the old one answers in a session", reachable, map[string]region.BMCStatus{other: identity}, false, region.ReasonIdentityConflict, 1},
+		{"two at other addresses", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: identity, "10.98.0.21:623": identity}, false, region.ReasonIdentityConflict, 1},
+		{"only the UUID is told", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: {SystemUUID: uuid1}}, false, region.ReasonIdentityUncertain, 1},
+		{"only the serial number is told", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: {SerialNumber: "S4711"}}, false, region.ReasonIdentityUncertain, 1},
+		{"another blade with the chassis' serial number", known(server.SourceDiscovery, identity), map[string]region.BMCStatus{other: blade}, false, "", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDiscovery(t, &lab{says: tt.says}, tt.known)
+			for search := 1; search <= 5; search++ {
+				got := d.run(t)
+				want := "10.98.0.11"
+				if tt.moves && search >= silentSearches {
+					want = "10.98.0.20"
+				}
+				if got["known"] != want || len(got) != tt.servers {
+					t.Errorf("search %d: %v, want known at %s and %d servers", search, got, want, tt.servers)
+				}
+			}
+			c := d.address(t)
+			switch {
+			case tt.reason == "" && c != nil:
+				t.Errorf("condition %+v, want none", c)
+			case tt.reason != "" && (c == nil || c.Reason != tt.reason || (c.Status == metav1.ConditionTrue) != tt.moves || !strings.Contains(c.Message, "10.98.0.2")):
+				t.Errorf("condition %+v, want %s", c, tt.reason)
+			}
+		})
 	}
-	moved := &lab{says: map[string]region.BMCStatus{"10.98.0.20:623": identity}}
-	if got := newDiscovery(t, moved, known(server.SourceDiscovery)).run(t); len(got) != 1 || got["known"] != "10.98.0.20" {
-		t.Errorf("moved: %v", got)
+}
+
+// One search in which the old BMC answers begins the count again, and what nobody claims any more is taken back.
+func TestDiscoveryCountsSilentSearchesInARow(t *testing.T) {
+	identity := region.BMCStatus{SystemUUID: uuid1, SerialNumber: "S4711"}
+	l := &lab{says: map[string]region.BMCStatus{other: identity}}
+	d := newDiscovery(t, l, known(server.SourceDiscovery, identity))
+	d.run(t)
+	d.run(t)
+	if c := d.address(t); c == nil || c.Reason != region.ReasonMovePending || !strings.Contains(c.Message, "2 of the 3") {
+		t.Errorf("condition %+v after two searches, want MovePending", c)
 	}
-	if got := newDiscovery(t, moved, known(server.SourceRegion)).run(t); len(got) != 1 || got["known"] != "10.98.0.11" {
-		t.Errorf("declared in region.yaml: %v", got)
+	l.says[old] = identity
+	d.run(t)
+	delete(l.says, old)
+	d.run(t)
+	if got := d.run(t); got["known"] != "10.98.0.11" {
+		t.Errorf("moved to %s although the old BMC answered two searches ago", got["known"])
 	}
-	both := &lab{says: map[string]region.BMCStatus{"10.98.0.20:623": identity, "10.98.0.11:623": identity}}
-	if got := newDiscovery(t, both, known(server.SourceDiscovery)).run(t); len(got) != 1 || got["known"] != "10.98.0.11" {
-		t.Errorf("both answer: %v", got)
+	delete(l.says, other)
+	d.run(t)
+	if c := d.address(t); c != nil {
+		t.Errorf("condition %+v, want none when no other BMC is there", c)
+	}
+}
+
+// What a BMC refuses for good, or again and again, is a Server that says so.
+func TestBMCThatDoesNotSayWhoItIs(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		err      error
+		searches int
+	}{
+		{"wants a key", &bmc.Error{Policy: bmc.Retry, Reason: region.ReasonBMCKeyRequired}, 1},
+		{"starts", &bmc.Error{Policy: bmc.Wait, Reason: region.ReasonBMCInitializing}, silentSearches},
+		{"no cipher suite", &bmc.Error{Policy: bmc.Retry, Reason: region.ReasonUnsupportedByBMC}, silentSearches},
+	} {
+		d := newDiscovery(t, &lab{says: map[string]region.BMCStatus{old: {}}})
+		d.Identify = func(context.Context, bmc.Target) (region.BMCStatus, error) { return region.BMCStatus{}, tt.err }
+		for search := 1; search <= tt.searches; search++ {
+			if got := d.run(t); len(got) != 0 != (search == tt.searches) {
+				t.Errorf("%s: %v after search %d, want a server after %d", tt.name, got, search, tt.searches)
+			}
+		}
 	}
 }
 
