@@ -71,6 +71,8 @@ const (
 	// ReasonNameTaken: another machine would be discovered by this server's name.
 	ReasonNameTaken = "NameTaken"
 
+	// ReasonNoIdentity: nothing is known by which the machine could be recognised when it netboots.
+	ReasonNoIdentity = "NoIdentity"
 	// ReasonNotInspected: the machine has not reported its inventory yet.
 	ReasonNotInspected = "NotInspected"
 	// ReasonInspected: the machine reported its inventory.

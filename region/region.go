@@ -206,6 +206,13 @@ type StaticServer struct {
 	// it is asked to shut down, and its power is cut if it does not. It says nothing about what is on the disks.
 	// +optional
 	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
+	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system UUID nor a serial number of its
+	// own: a machine without one of them is not taken for this server.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
+	// +listType=set
+	MACAddresses []string `json:"macAddresses,omitempty"`
 }
 
 // Role of an installed server.

@@ -42,6 +42,13 @@ type ServerSpec struct {
 	// Profile overrides the matching of profiles.
 	// +optional
 	Profile string `json:"profile,omitempty"`
+	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system UUID nor a serial number of its
+	// own: a machine without one of them is not taken for this server.
+	// +optional
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
+	// +listType=set
+	MACAddresses []string `json:"macAddresses,omitempty"`
 	// ReinstallAfter asks for the server to be installed again if it was installed before this time. Its system is asked to
 	// shut down, once no guest is on it; its power is cut only as TakeoverUntil allows.
 	// +optional

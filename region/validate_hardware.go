@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 const hardwarePath = "spec.hardware"
@@ -46,12 +47,21 @@ func (v *validator) hidden(path string, items int) bool {
 func (v *validator) servers(servers []StaticServer, credentials, profiles *uniqueNames) {
 	names := v.uniqueNames("server")
 	bmcs := map[netip.AddrPort]int{}
+	macs := map[string]string{} // to the path of the first
 	for i, s := range servers {
 		path := fmt.Sprintf("%s.servers[%d]", hardwarePath, i)
 		v.label(path+".name", s.Name)
 		names.add(path+".name", s.Name)
 		profiles.refer(path+".profile", s.Profile, hardwarePath+".profiles")
 		credentials.refer(path+".bmc.credentials", s.BMC.Credentials, hardwarePath+".credentials")
+		for k, m := range s.MACAddresses {
+			at, key := fmt.Sprintf("%s.macAddresses[%d]", path, k), strings.ToLower(m)
+			if first, found := macs[key]; found {
+				v.bad(at, m, "is listed twice, first at "+v.where(first), "a NIC belongs to one server; remove one of the two")
+				continue
+			}
+			macs[key] = at
+		}
 
 		address, ok := v.bmcAddress(path+".bmc.address", s.BMC.Address)
 		if !ok {

@@ -141,6 +141,12 @@ func TestHardware(t *testing.T) {
 		{name: "duplicate BMC", changes: []string{"address: 10.30.0.61", "address: 10.30.0.60"}, want: []string{
 			`35:20: spec.hardware.servers[1].bmc.address: "10.30.0.60" port 623 is already the BMC of the server "r1-1", spec.hardware.servers[0].bmc.address (line 30); each server has its own BMC; remove one of the two or correct its address`,
 		}},
+		{name: "one NIC in two servers", changes: []string{"      - name: r1-2\n", "        macAddresses: [\"0c:c4:7a:3b:5c:1e\"]\n      - name: r1-2\n        macAddresses: [\"0C:C4:7A:3B:5C:1E\"]\n"}, want: []string{
+			`35:24: spec.hardware.servers[1].macAddresses[0]: "0C:C4:7A:3B:5C:1E" is listed twice, first at spec.hardware.servers[0].macAddresses[0] (line 33); a NIC belongs to one server; remove one of the two`,
+		}},
+		{name: "not a MAC address", changes: []string{"      - name: r1-2\n", "      - name: r1-2\n        macAddresses: [0cc47a3b5c1e]\n"}, want: []string{
+			`34:24: spec.hardware.servers[1].macAddresses[0]: "0cc47a3b5c1e" has the wrong form, must match ^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`,
+		}},
 		{name: "same BMC address, another port", changes: []string{"address: 10.30.0.61", "address: 10.30.0.60\n          port: 6230"}},
 		{name: "duplicate credential", changes: []string{"    discovery:\n", "      - name: rack-1\n        file: /etc/regiond/x\n    discovery:\n"}, want: []string{
 			`24:15: spec.hardware.credentials[1].name: "rack-1" is already the name of the credential spec.hardware.credentials[0].name (line 22); give each credential its own name`,

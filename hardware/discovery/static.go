@@ -66,6 +66,13 @@ func declaration(st region.StaticServer) *unstructured.Unstructured {
 	if st.Profile != "" {
 		spec["profile"] = st.Profile
 	}
+	if len(st.MACAddresses) > 0 {
+		var macs []any
+		for _, m := range st.MACAddresses {
+			macs = append(macs, m)
+		}
+		spec["macAddresses"] = macs
+	}
 	if st.TakeoverUntil != nil {
 		spec["takeoverUntil"] = st.TakeoverUntil.UTC().Format(time.RFC3339)
 	}

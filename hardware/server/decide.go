@@ -87,7 +87,25 @@ func (d *decider) run() {
 		d.stop(phase, d.bmc.Reason, d.bmc.Message)
 		return
 	}
+	if identified(d.f.Status.BMC) && MachineKeys(&region.Server{Spec: d.w.Spec, Status: d.f.Status}).None() {
+		d.unrecognisable()
+		return
+	}
 	d.prepare()
+}
+
+// unrecognisable leaves alone a machine that could not be told from others when it netboots.
+func (d *decider) unrecognisable() {
+	b := region.BMCStatus{}
+	if d.f.Status.BMC != nil {
+		b = *d.f.Status.BMC
+	}
+	message := fmt.Sprintf("the BMC tells neither a system UUID nor a serial number by which the machine could be recognised when it netboots (system UUID %q, serial number %q); "+
+		`name the MAC address of its NIC: macAddresses of the server in region.yaml, or regiond kubectl patch server %s --type=merge -p '{"spec":{"macAddresses":["…"]}}'`,
+		b.SystemUUID, b.SerialNumber, d.w.Name)
+	d.inspected = condition(region.ConditionInspected, metav1.ConditionFalse, region.ReasonNoIdentity, message)
+	d.stop(region.PhaseFailed, region.ReasonNoIdentity, message)
+	d.stale(idlePoll)
 }
 
 // inService follows an installed server: its agent says whether it is ready, whatever the BMC does.

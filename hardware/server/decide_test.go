@@ -33,7 +33,7 @@ func answered(power region.PowerState) server.Facts {
 	return server.Facts{CredentialsVersion: "7", HeartbeatTimeout: 40 * time.Second, HeartbeatSeen: true,
 		BMC: server.Observation{Outcome: server.OutcomeAnswered, Time: now.Add(-time.Second), Power: power, CredentialsVersion: "7", Generation: 3},
 		Status: region.ServerStatus{
-			BMC:        &region.BMCStatus{Product: "Lab", CredentialsVersion: "7"},
+			BMC:        &region.BMCStatus{Product: "Lab", SystemUUID: "5c1b7a2e-9d04-4f3b-8a61-0e7d3c92b5f4", CredentialsVersion: "7"},
 			Conditions: []metav1.Condition{{Type: region.ConditionBMCReachable, Status: metav1.ConditionTrue, Reason: "Answered", LastTransitionTime: *ago(time.Hour)}},
 		}}
 }
@@ -86,6 +86,13 @@ func TestDecide(t *testing.T) {
 		{name: "user with too few rights", with: func(w *server.Wish, f *server.Facts) {
 			f.BMC.Outcome, f.BMC.Reason, f.BMC.NextTry = server.OutcomeRefused, region.ReasonPrivilegeInsufficient, now.Add(time.Minute)
 		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "PrivilegeInsufficient"},
+		{name: "machine that can't be recognised", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.BMC.SystemUUID, f.Status.BMC.SerialNumber = ami, "Default string"
+		}, action: server.None{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "NoIdentity", message: "macAddresses"},
+		{name: "machine that its NIC tells apart", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.BMC.SystemUUID, f.Status.BMC.SerialNumber = ami, "Default string"
+			w.Spec.MACAddresses = []string{macA1}
+		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "Netbooting"},
 		{name: "BMC with a key", with: func(w *server.Wish, f *server.Facts) {
 			f.BMC.Outcome, f.BMC.Reason, f.BMC.NextTry = server.OutcomeUnreachable, region.ReasonBMCKeyRequired, now.Add(time.Minute)
 			f.BMC.Error = "the BMC wants a BMC key (K_G) beside the password"

@@ -63,12 +63,13 @@ func KeysOfBMC(b *region.BMCStatus) fingerprint.Keys {
 	return fingerprint.New(b.SystemUUID, b.SerialNumber)
 }
 
+// inventoryKeys are what the machine itself reported, and what the operator says of its NICs.
 func inventoryKeys(s *region.Server) fingerprint.Keys {
 	inv := s.Status.Inventory
 	if inv == nil {
-		return fingerprint.Keys{}
+		return fingerprint.New("", "", s.Spec.MACAddresses...)
 	}
-	var macs []string
+	macs := slices.Clone(s.Spec.MACAddresses)
 	for _, n := range inv.NICs {
 		macs = append(macs, n.MACAddress)
 	}
@@ -102,8 +103,8 @@ func Duplicates(servers []region.Server, s *region.Server) []string {
 func Match(servers []region.Server, machine fingerprint.Keys) []*region.Server {
 	var found, byNIC []*region.Server
 	for i := range servers {
-		k := MachineKeys(&servers[i])
-		if k.Compare(machine) != fingerprint.Same {
+		k, declared := MachineKeys(&servers[i]), fingerprint.New("", "", servers[i].Spec.MACAddresses...)
+		if k.Compare(machine) != fingerprint.Same || declared.Twins(machine) {
 			continue
 		}
 		found = append(found, &servers[i])

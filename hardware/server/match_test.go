@@ -44,6 +44,11 @@ func TestMatch(t *testing.T) {
 		known("blade1", "", "9a4f27e1-6b0c-4d83-8e15-73d0b92f64ac", "CHASSIS"), known("twin1", "", ami, "Default string", macA1), known("twin2", "", ami, "Default string", macB1),
 		{ObjectMeta: metav1.ObjectMeta{Name: "g"}}, foreign,
 	}
+	declared1, declared2 := known("declared1", "", "e7b3940c-1d5f-4a28-8c60-f2917ad3be05", "SN-D"), known("declared2", "", "e7b3940c-1d5f-4a28-8c60-f2917ad3be05", "SN-D")
+	declared1.Spec.MACAddresses, declared2.Spec.MACAddresses = []string{"0C:C4:7A:00:00:11"}, []string{"0c:c4:7a:00:00:12"}
+	named := known("named", "", ami, "None")
+	named.Spec.MACAddresses = []string{"0c:c4:7a:00:00:13"}
+	servers = append(servers, declared1, declared2, named)
 	const unknown = "77c41f0a-2b8d-4956-bd3e-09f86a5e1c24"
 	for _, tt := range []struct{ name, uuid, serial, mac, want string }{
 		{"by UUID", uuidA, "", "", "a"},
@@ -60,6 +65,9 @@ func TestMatch(t *testing.T) {
 		{"malformed UUID", "zz", "", "", ""},
 		{"two", "", "SN-X", "", "e f"},
 		{"twins are told apart by their NICs", ami, "Default string", macA1, "twin1"},
+		{"one of two with one identity, by its declared NIC", "e7b3940c-1d5f-4a28-8c60-f2917ad3be05", "SN-D", "0c:c4:7a:00:00:12", "declared2"},
+		{"a third with that identity", "e7b3940c-1d5f-4a28-8c60-f2917ad3be05", "SN-D", "0c:c4:7a:00:00:14", ""},
+		{"no identity but a declared NIC", ami, "Default string", "0c:c4:7a:00:00:13", "named"},
 		{"the machine's own word goes before its BMC's", uuidC, "SN-O", "0c:c4:7a:00:00:09", "own-word"},
 	} {
 		var names []string
@@ -73,11 +81,14 @@ func TestMatch(t *testing.T) {
 }
 
 func TestDuplicateServers(t *testing.T) {
+	declared := known("b", "10.0.0.2", uuidA, "S4711")
+	declared.Spec.MACAddresses = []string{macB1}
 	for _, tt := range []struct {
 		name string
 		a, b region.Server
 		same bool
 	}{
+		{"twins, the second with a declared NIC", known("a", "10.0.0.1", uuidA, "S4711", macA1), declared, false},
 		{"one BMC", known("a", "10.0.0.1", "", ""), known("b", "::ffff:10.0.0.1", "", ""), true},
 		{"one UUID in two byte orders", known("a", "10.0.0.1", uuidA, ""), known("b", "10.0.0.2", "f8e7d6c5-b4a3-9281-604f-5e4d3b2a1c6f", ""), true},
 		{"one serial number", known("a", "10.0.0.1", "", "S4711"), known("b", "10.0.0.2", "", "s4711"), true},
