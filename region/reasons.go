@@ -62,7 +62,7 @@ const (
 	ReasonBMCMoved = "BMCMoved"
 	// ReasonMovePending: it seems to have another address, and the old one is watched for some more searches.
 	ReasonMovePending = "MovePending"
-	// ReasonIdentityConflict: a BMC at another address has this server's identity, too.
+	// ReasonIdentityConflict: a BMC at another address has this server's identity, too; or a machine that netboots has it in part.
 	ReasonIdentityConflict = "IdentityConflict"
 	// ReasonIdentityUncertain: a BMC at another address has the server's system UUID or serial number, not both.
 	ReasonIdentityUncertain = "IdentityUncertain"

@@ -77,6 +77,9 @@ const (
 	// ConditionBMCAddress is there when discovery found a BMC at another address that claims to be this server's. True: the address
 	// was changed to that one. False: it was not, and the message says why.
 	ConditionBMCAddress = "BMCAddress"
+	// ConditionMachineIdentity is False when a machine netbooted that is this server by its system UUID or serial number, and is not
+	// by the other. It was not taken for it.
+	ConditionMachineIdentity = "MachineIdentity"
 )
 
 // PowerState is the observed power state.

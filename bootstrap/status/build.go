@@ -216,9 +216,11 @@ func server(s region.Server, heartbeat time.Time) Server {
 		out.Ready = c.Status == metav1.ConditionTrue
 		out.Reason, out.Message, out.Since = c.Reason, c.Message, c.LastTransitionTime.Time
 	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, region.ConditionBMCAddress); c != nil && c.Status == metav1.ConditionFalse {
-		// Someone has to look at it, also while the server is in service.
-		out.Message = strings.TrimPrefix(out.Message+"; "+c.Reason+": "+c.Message, "; ")
+	for _, kind := range []string{region.ConditionBMCAddress, region.ConditionMachineIdentity} {
+		if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			// Someone has to look at it, also while the server is in service.
+			out.Message = strings.TrimPrefix(out.Message+"; "+c.Reason+": "+c.Message, "; ")
+		}
 	}
 	return out
 }

@@ -239,6 +239,20 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// What was found about a server's BMC is seen also while the server is in service.
+func TestBMCConflictIsShown(t *testing.T) {
+	f := ready()
+	f.Servers[0].Status.Conditions = append(f.Servers[0].Status.Conditions, metav1.Condition{Type: region.ConditionBMCAddress, Status: metav1.ConditionFalse,
+		Reason: region.ReasonIdentityConflict, Message: "the BMC at 10.30.0.99:623 says that it is this server"})
+	var out bytes.Buffer
+	if err := status.Build(f).Table(&out, now); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "IdentityConflict: the BMC at 10.30.0.99:623") {
+		t.Errorf("the table does not show the conflict:\n%s", out.String())
+	}
+}
+
 func TestJSONIsStable(t *testing.T) {
 	b, err := json.MarshalIndent(status.Build(ready()), "", "  ")
 	if err != nil {

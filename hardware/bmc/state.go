@@ -27,9 +27,10 @@ const (
 
 // Info is what a BMC says of itself and of its chassis.
 type Info struct {
-	// Manufacturer, Product and SerialNumber of the server: the FRU product area, else its board area.
+	// Manufacturer and Product of the server: the FRU product area, else its board area.
 	Manufacturer string
 	Product      string
+	// SerialNumber from the FRU product area, which is what SMBIOS calls the system's.
 	SerialNumber string
 	// AssetTag from the FRU product area.
 	AssetTag string

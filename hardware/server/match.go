@@ -97,6 +97,19 @@ func Duplicates(servers []region.Server, s *region.Server) []string {
 	return slices.Compact(found)
 }
 
+// Contradicting returns the servers that share a key with a machine but are not it, since another key differs.
+func Contradicting(servers []region.Server, machine fingerprint.Keys) []*region.Server {
+	var found []*region.Server
+	for i := range servers {
+		k := MachineKeys(&servers[i])
+		shared := k.UUID != "" && k.UUID == machine.UUID || k.Serial != "" && k.Serial == machine.Serial || k.SharesMAC(machine)
+		if shared && k.Compare(machine) == fingerprint.Different {
+			found = append(found, &servers[i])
+		}
+	}
+	return found
+}
+
 // Match returns the servers that a machine with these keys is. Of several that its UUID or serial
 // number fits, those that have its NIC are meant. More than one is a fault that an operator must
 // correct; none is a machine that regiond has no business with.

@@ -35,7 +35,8 @@ func (b *BMC) Probe(ctx context.Context) (bmc.Info, error) {
 	}
 	info.Manufacturer = cmp.Or(fru.product.manufacturer, fru.board.manufacturer)
 	info.Product = cmp.Or(fru.product.name, fru.board.name)
-	info.SerialNumber = cmp.Or(fru.product.serial, fru.chassis.serial, fru.board.serial)
+	// Board and chassis have serial numbers of their own, which SMBIOS keeps apart too: they are not the system's.
+	info.SerialNumber = fru.product.serial
 	info.AssetTag = fru.product.assetTag
 	info.BoardSerialNumber = fru.board.serial
 	info.ChassisSerialNumber = fru.chassis.serial

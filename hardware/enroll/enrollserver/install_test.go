@@ -2,6 +2,7 @@ package enrollserver_test
 
 import (
 	"bytes"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,6 +91,35 @@ func TestUnknownMachineGetsNothing(t *testing.T) {
 		if w.netboot(m[0], m[1], mac1) != nil {
 			t.Errorf("machine %q was given a ticket", m)
 		}
+	}
+}
+
+// A blade that shows its chassis' serial number is not the server of another blade, and its server says what came.
+func TestBladeWithTheChassisSerialGetsNoTicket(t *testing.T) {
+	w := newWorld(t)
+	condition := func() *metav1.Condition {
+		s := &region.Server{}
+		if err := w.api.Get(t.Context(), client.ObjectKey{Name: "s1"}, s); err != nil {
+			t.Fatal(err)
+		}
+		return meta.FindStatusCondition(s.Status.Conditions, region.ConditionMachineIdentity)
+	}
+	mac, err := net.ParseMAC(mac1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blade := enrollserver.Machine{MAC: mac, UUID: "b3f08d52-9c17-4e6a-a0d4-1f7e25c96b38", Serial: "SN1"}
+	if ticket, err := w.server.Netboot(t.Context(), blade); ticket != nil || err != nil {
+		t.Errorf("a machine with the serial number of s1 and another UUID was given a ticket (%v)", err)
+	}
+	if c := condition(); c == nil || c.Reason != region.ReasonIdentityConflict || !strings.Contains(c.Message, mac1) {
+		t.Errorf("condition of s1 is %+v, want what came", c)
+	}
+	if ticket, err := w.server.Netboot(t.Context(), enrollserver.Machine{MAC: mac, UUID: uuid1, Serial: "SN1"}); ticket == nil || err != nil {
+		t.Errorf("s1 itself was given no ticket (%v)", err)
+	}
+	if c := condition(); c != nil {
+		t.Errorf("condition of s1 is %+v after it came itself, want none", c)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,8 +34,14 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 	if err := s.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("netboot of %s: list servers: %w", m.MAC, err)
 	}
-	found := server.Match(list.Items, fingerprint.New(m.UUID, m.Serial, m.MAC.String()))
+	keys := fingerprint.New(m.UUID, m.Serial, m.MAC.String())
+	found := server.Match(list.Items, keys)
 	if len(found) != 1 {
+		for _, srv := range server.Contradicting(list.Items, keys) {
+			if err := s.noteContradiction(ctx, srv, m); err != nil {
+				log.Warn("netboot: a contradiction was not recorded", slog.String("server", srv.Name), slog.Any("error", err))
+			}
+		}
 		var names []string
 		for _, f := range found {
 			names = append(names, f.Name)
@@ -67,12 +74,33 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 	return &enroll.Ticket{URL: s.URL, CA: string(s.CA), Token: token, MACAddress: m.MAC.String(), Time: stamp(now)}, nil
 }
 
+// noteContradiction makes it a condition of a server whose network boot is waited for that a machine came which is it by one key and
+// not by another. Others don't learn of it: anyone on the network can say so of any server.
+func (s *Server) noteContradiction(ctx context.Context, srv *region.Server, m Machine) error {
+	if n := srv.Status.Netboot; n == nil || n.Requested == nil || n.Answered != nil || n.Ended != nil {
+		return nil
+	}
+	before := srv.DeepCopy()
+	known := region.BMCStatus{}
+	if srv.Status.BMC != nil {
+		known = *srv.Status.BMC
+	}
+	if !meta.SetStatusCondition(&srv.Status.Conditions, metav1.Condition{Type: region.ConditionMachineIdentity, Status: metav1.ConditionFalse,
+		Reason: region.ReasonIdentityConflict, ObservedGeneration: srv.Generation,
+		Message: fmt.Sprintf("the machine with the MAC address %s netbooted and says system UUID %q, serial number %q, where the BMC says %q and %q: it is not taken for this server; "+
+			"if it is, correct what its firmware or its BMC says", m.MAC, m.UUID, m.Serial, known.SystemUUID, known.SerialNumber)}) {
+		return nil
+	}
+	return s.Client.Status().Patch(ctx, srv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
 // recordNetboot writes down that a machine asked, before it is given a ticket.
 func (s *Server) recordNetboot(ctx context.Context, srv *region.Server, m Machine, answer bool, now time.Time) error {
 	before := srv.DeepCopy()
 	if srv.Status.Netboot == nil {
 		srv.Status.Netboot = &region.NetbootStatus{}
 	}
+	meta.RemoveStatusCondition(&srv.Status.Conditions, region.ConditionMachineIdentity)
 	n := srv.Status.Netboot
 	n.LastSeen, n.MACAddress, n.Address = &metav1.Time{Time: now}, m.MAC.String(), ""
 	if m.Address.IsValid() {
