@@ -6,15 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/pin/tftp/v3"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -78,29 +77,51 @@ func New(c Config) (*Server, error) {
 
 // Serve answers requests from conn until ctx is done and running transfers ended, and closes conn.
 func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
-	// A nil write handler refuses write requests.
-	t := tftp.NewServer(func(name string, to io.ReaderFrom) error { return s.read(ctx, name, to) }, nil)
-	t.SetBlockSize(blockSize(conn.LocalAddr()))
-	t.SetBlockSizeNegotiation(false)
-	t.SetTimeout(s.config.Timeout)
-	t.SetRetries(5)
-	t.SetBackoff(func(int) time.Duration { return 0 }) // the time-out is pause enough
-	t.SetHook(hook{s})
-	done := make(chan error, 1)
-	go func() { done <- t.Serve(conn) }()
-	select {
-	case <-ctx.Done():
-		t.Shutdown() // waits for the transfers, which end at their next packet
-		<-done
-		return nil
-	case err := <-done:
-		return fmt.Errorf("TFTP on %s ended by itself: %w", conn.LocalAddr(), errors.Join(err, net.ErrClosed))
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the read below
+	defer stop()
+	var transfers sync.WaitGroup
+	defer transfers.Wait() // they end at their next packet
+	largest := blockSize(conn.LocalAddr())
+	buffer := make([]byte, 2048)
+	for {
+		n, peer, err := conn.ReadFromUDP(buffer)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("TFTP on %s ended by itself: %w", conn.LocalAddr(), err)
+		case err != nil:
+			s.config.Log.Debug("TFTP: packet not read", slog.Any("error", err)) // ICMP errors of earlier answers
+			continue
+		}
+		r, err := parseRequest(buffer[:n])
+		switch {
+		case err != nil:
+			s.drops.WithLabelValues("malformed").Inc()
+			s.config.Log.Debug("TFTP: packet dropped", slog.String("peer", peer.String()), slog.Any("error", err))
+		case r.op == opWrite:
+			s.drops.WithLabelValues("write-request").Inc()
+			s.config.Log.Warn("TFTP: write request refused", slog.String("peer", peer.String()))
+			s.refuse(conn, peer, codeAccess, "write requests are not taken")
+		case s.active.Load() >= maxTransfers:
+			s.transfers.WithLabelValues("other", "busy").Inc()
+			s.refuse(conn, peer, codeUndefined, "too many transfers, try again")
+		default:
+			s.active.Add(1)
+			transfers.Go(func() {
+				defer s.active.Add(-1)
+				s.read(ctx, conn, peer, r, largest)
+			})
+		}
 	}
 }
 
-// blockSize is MaxBlockSize, or less on an interface with a small MTU. The library's own look at
-// the MTU is switched off: it forgets TFTP's header, and falls back to 512 bytes when interfaces
-// come and go at the moment of a request.
+// refuse answers a request by an error. That it gets lost is all that can happen: the client asks again.
+func (s *Server) refuse(conn *net.UDPConn, peer *net.UDPAddr, code uint16, text string) {
+	_, _ = conn.WriteToUDP(errorPacket(code, text), peer)
+}
+
+// blockSize is MaxBlockSize, or less on an interface with a small MTU.
 func blockSize(local net.Addr) int {
 	size := MaxBlockSize
 	udp, ok := local.(*net.UDPAddr)
@@ -125,49 +146,43 @@ func blockSize(local net.Addr) int {
 	return size
 }
 
-// Errors that clients are told.
-var (
-	errNotFound = errors.New("file not found")
-	errBusy     = errors.New("too many transfers, try again")
-)
-
 // read answers a read request.
-func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error {
-	out, ok := to.(tftp.OutgoingTransfer)
-	if !ok {
-		return errNotFound
-	}
-	peer := out.RemoteAddr()
-	log := s.config.Log.With(slog.String("peer", peer.IP.String()), slog.String("file", name))
-	file, ok := s.file(name)
+func (s *Server) read(ctx context.Context, conn *net.UDPConn, peer *net.UDPAddr, r request, largest int) {
+	log := s.config.Log.With(slog.String("peer", peer.IP.String()), slog.String("file", r.file))
+	file, ok := s.file(r.file)
 	if !ok {
 		// iPXE asks for autoexec.ipxe on each start: a quick no is what it needs.
 		s.transfers.WithLabelValues("other", "not-found").Inc()
 		log.Debug("TFTP: no such file")
-		return errNotFound
+		s.refuse(conn, peer, codeNotFound, "file not found")
+		return
 	}
-	if s.active.Add(1) > maxTransfers {
-		s.active.Add(-1)
-		s.transfers.WithLabelValues(file, "busy").Inc()
-		return errBusy
-	}
-	defer s.active.Add(-1)
 	f, size, err := open(s.config.Dir, file)
 	if err != nil {
 		s.transfers.WithLabelValues(file, "missing").Inc()
 		log.Error("TFTP: boot loader cannot be served: build the netboot image again", slog.Any("error", err))
-		return errNotFound
+		s.refuse(conn, peer, codeNotFound, "file not found")
+		return
 	}
 	defer f.Close()
-	out.SetSize(size)
+	// From the address that was asked: firmware drops answers from another one.
+	local := &net.UDPAddr{IP: conn.LocalAddr().(*net.UDPAddr).IP}
+	own, err := net.DialUDP("udp", local, peer)
+	if err != nil {
+		s.transfers.WithLabelValues(file, "failed").Inc()
+		log.Warn("TFTP: no socket for a transfer; the firmware asks again", slog.Any("error", err))
+		return
+	}
+	defer own.Close()
 	begun := time.Now()
-	n, err := to.ReadFrom(&reader{ctx: ctx, r: f})
+	blockSize, agreed := agree(r.options, size, largest)
+	n, err := (&transfer{conn: own, timeout: s.config.Timeout}).run(ctx, f, blockSize, agreed)
 	switch {
 	case err == nil:
 		s.transfers.WithLabelValues(file, "sent").Inc()
 		s.bytes.Add(float64(n))
 		log.Info("TFTP: sent", slog.Int64("bytes", n), slog.Float64("seconds", time.Since(begun).Seconds()))
-	case strings.HasPrefix(err.Error(), "sending block 0:"):
+	case errors.Is(err, errOptionsOnly):
 		// EDK2 asks once for the size alone (RFC 2349) and ends that transfer with an error.
 		s.transfers.WithLabelValues(file, "size-only").Inc()
 		log.Debug("TFTP: size asked")
@@ -175,7 +190,6 @@ func (s *Server) read(ctx context.Context, name string, to io.ReaderFrom) error 
 		s.transfers.WithLabelValues(file, "failed").Inc()
 		log.Warn("TFTP: transfer failed; the firmware asks again", slog.Int64("bytes", n), slog.Any("error", err))
 	}
-	return err
 }
 
 // file finds the name among those that are served. Firmware writes it with any number of slashes or
@@ -211,36 +225,4 @@ func open(dir, name string) (*os.File, int64, error) {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	return f, info.Size(), nil
-}
-
-// reader ends a transfer when the server does. It hides that the file can seek, for its size
-// is already known.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *reader) Read(b []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(b)
-}
-
-// hook hears of what the library drops.
-type hook struct{ s *Server }
-
-// OnSuccess is counted in read.
-func (hook) OnSuccess(tftp.TransferStats) {}
-
-// OnFailure is called for malformed packets, without a peer, and for refused and failed requests.
-func (h hook) OnFailure(stats tftp.TransferStats, err error) {
-	switch {
-	case stats.RemoteAddr == nil:
-		h.s.drops.WithLabelValues("malformed").Inc()
-		h.s.config.Log.Debug("TFTP: packet dropped", slog.Any("error", err))
-	case strings.Contains(err.Error(), "write requests"):
-		h.s.drops.WithLabelValues("write-request").Inc()
-		h.s.config.Log.Warn("TFTP: write request refused", slog.String("peer", stats.RemoteAddr.String()))
-	}
 }

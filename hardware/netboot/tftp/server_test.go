@@ -179,6 +179,48 @@ func TestBlockSizeIsCapped(t *testing.T) {
 	}
 }
 
+// RFC 2347: option names are case-insensitive. They come back as they were written, and unknown ones don't.
+func TestOptionNamesInCapitals(t *testing.T) {
+	s := start(t, time.Second)
+	c := s.client(t)
+	c.send(packet(rrq, "snponly.efi", "OCTET", "TSIZE", "0", "windowsize", "4", "BlkSize", "1024", "blksize", "512", "timeout"))
+	if op, b := c.receive(); op != oack || string(b) != "TSIZE\x007000\x00BlkSize\x001024\x00" {
+		t.Fatalf("opcode %d %q, want both options acknowledged once", op, b)
+	}
+	c.acknowledge(0)
+	if got := c.download(1024); !bytes.Equal(got, served) {
+		t.Errorf("%d bytes, want %d", len(got), len(served))
+	}
+}
+
+// A block whose acknowledgement is lost is sent again, a repeated acknowledgement sends nothing twice, and what another client sends to
+// the transfer is not heard.
+func TestLostAndRepeatedPackets(t *testing.T) {
+	s := start(t, 50*time.Millisecond)
+	c := s.client(t)
+	c.send(packet(rrq, "snponly.efi", "octet"))
+	for range 2 { // the second after the time-out
+		if op, b := c.receive(); op != data || binary.BigEndian.Uint16(b) != 1 {
+			t.Fatalf("opcode %d %q, want block 1 and block 1 again", op, b[:2])
+		}
+	}
+	stranger := s.client(t)
+	stranger.to = c.to
+	stranger.acknowledge(1)
+	c.acknowledge(1)
+	c.acknowledge(1)
+	for block := uint16(2); ; block++ {
+		op, b := c.receive()
+		if op != data || binary.BigEndian.Uint16(b) != block {
+			t.Fatalf("opcode %d %q, want block %d once", op, b[:2], block)
+		}
+		c.acknowledge(block)
+		if len(b)-2 < 512 {
+			break
+		}
+	}
+}
+
 // EDK2 asks for the size, ends that transfer with an error, and asks again for the file.
 func TestSizeThenFile(t *testing.T) {
 	s := start(t, time.Second)
@@ -285,6 +327,27 @@ func eventually(t *testing.T, ok func() bool) {
 			t.Fatal("waited 5 s in vain")
 		}
 	}
+}
+
+// FuzzRequest reads any bytes as a request: what is agreed to was asked for, and a packet that names it fits into a frame.
+func FuzzRequest(f *testing.F) {
+	f.Add(packet(rrq, "snponly.efi", "octet", "BLKSIZE", "1468", "tsize", "0", "tsize", "0"))
+	f.Add([]byte{0, 1, 0, 0, 'x'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := parseRequest(b)
+		if err != nil {
+			return
+		}
+		size, agreed := agree(r.options, 7000, MaxBlockSize)
+		if size < minBlockSize || size > MaxBlockSize || len(agreed) > 2 {
+			t.Errorf("%q: block size %d, options %q", b, size, agreed)
+		}
+		for _, o := range agreed {
+			if !bytes.Contains(b, []byte(o.name)) {
+				t.Errorf("%q: option %q was not asked for", b, o.name)
+			}
+		}
+	})
 }
 
 // FuzzName asks for files by any name: what is served is one of the loaders, and the name begins with it.
