@@ -23,7 +23,7 @@ type Output struct {
 type Emit func(Output) error
 
 // Apply renders what regiond itself applies: ROLE/PATH for pods, nodes/NODE/PATH for nodes. It keeps nothing of what it has emitted.
-func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []string, err error) {
+func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []*Problem, err error) {
 	v, warnings, err := s.Values(c)
 	if err != nil {
 		return warnings, err
@@ -62,19 +62,7 @@ func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []string, e
 			return warnings, err
 		}
 	}
-	return unique(warnings), joinProblems(errs)
-}
-
-// unique keeps the first of equal texts: nodes mostly say the same.
-func unique(list []string) (out []string) {
-	seen := map[string]bool{}
-	for _, s := range list {
-		if !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	return out
+	return uniqueProblems(warnings), joinProblems(errs)
 }
 
 // Folder is where the files of a target are written: they may hold secrets, so that only their owner reads them.

@@ -20,6 +20,9 @@ func carried(t *testing.T, values string) (files map[string]string, problems []*
 	c := realCluster(t, s, region.ReleaseEpoxy)
 	c.Field, c.Declaration.Values, c.Declaration.Nodes = "spec.openstack.clusters[0]", raw(values), nil
 	files = map[string]string{}
+	if problems := s.Check(c, []Node{node1}); problems != nil {
+		return files, problems
+	}
 	_, err = s.Apply(c, []Node{node1}, func(o Output) error {
 		files[o.Name] = string(o.Content)
 		return nil
@@ -64,11 +67,11 @@ func TestOptionsOfWrongTypes(t *testing.T) {
 		"cpu_allocation_ratio": "1e400", "conf": {"DEFAULT": {"max_concurrent_builds": "ten", "allow_resize_to_same_host": "maybe"},
 		"libvirt": {"cpu_mode": "fast"}}}}`)
 	for field, want := range map[string]string{
-		"nova.reserved_host_memory_mb":                `"4G" is not an integer of at least 0`,
-		"nova.report_interval":                        `"soon" is not an integer`,
-		"nova.debug":                                  `"maybe" is not true or false`,
-		"nova.virt_type":                              `"vmx" is not one of "kvm", "lxc", "qemu", "parallels"`,
-		"nova.cpu_allocation_ratio":                   `"1e400" is not a number`,
+		"nova.reserved_host_memory_mb":                `is "4G", must be an integer of at least 0 (MiB for the host itself`,
+		"nova.report_interval":                        `is "soon", must be an integer of at least 1 (seconds between reports`,
+		"nova.debug":                                  `is "maybe", must be true or false`,
+		"nova.virt_type":                              `is "vmx", must be one of "kvm", "qemu"`,
+		"nova.cpu_allocation_ratio":                   `is "1e400", must be a number of at least 0`,
 		"nova.conf.DEFAULT.max_concurrent_builds":     `[DEFAULT] max_concurrent_builds: "ten" is not an integer of at least 0, which nova of epoxy takes`,
 		"nova.conf.DEFAULT.allow_resize_to_same_host": `"maybe" is not true or false`,
 		"nova.conf.libvirt.cpu_mode":                  `"fast" is not one of`,
@@ -109,5 +112,69 @@ func TestNamesOfOptions(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"conf": {"x]\n[DEFAULT": {"debug": true}, "DEFAULT": {"debug = true\nuse_stderr": false}}}}`)
 	if len(problems) != 2 || !strings.Contains(problems[0].Message, "is not the name of an option") {
 		t.Errorf("%v", problems)
+	}
+}
+
+// Options that say who a node is, where the broker and the database are, and with which password, are regiond's.
+func TestOwnedOptions(t *testing.T) {
+	_, problems := carried(t, `{"nova": {"conf": {"DEFAULT": {"host": "compute1", "my_ip": "10.0.0.1", "transport_url": "rabbit://guest:guest@localhost:5672/"},
+		"database": {"connection": "sqlite:////tmp/nova"}, "placement": {"username": "me", "valid_interfaces": "public"}}},
+		"keystone": {"conf": {"token": {"provider": "jws"}}}, "neutron": {"conf": {"ovs": {"bridge_mappings": "a:b"}}}}`)
+	for field, want := range map[string]string{
+		"nova.conf.DEFAULT.host":           "[DEFAULT] host: regiond sets this option itself: it says which node this is; remove it",
+		"nova.conf.DEFAULT.my_ip":          "it says which node this is",
+		"nova.conf.DEFAULT.transport_url":  "it has a secret that regiond keeps",
+		"nova.conf.database.connection":    "it has a secret that regiond keeps",
+		"nova.conf.placement.username":     "it says whose the password is that regiond keeps",
+		"keystone.conf.token.provider":     "regiond makes the keys",
+		"neutron.conf.ovs.bridge_mappings": "it follows from the cluster's physicalNetworks",
+	} {
+		if n := problemsOf(problems, field); len(n) != 1 || !strings.Contains(n[0].Message, want) {
+			t.Errorf("%s: %v, want one: %s", field, n, want)
+		}
+	}
+	if len(problems) != 7 {
+		t.Errorf("%d problems:\n%v", len(problems), errors.Join(asErrors(problems)...))
+	}
+}
+
+// An option and the value that the templates print for it can't both be given: nobody would see which one is in force.
+func TestOptionBesideItsValue(t *testing.T) {
+	_, problems := carried(t, `{"nova": {"reserved_host_memory_mb": 8192, "conf": {"DEFAULT": {"reserved_host_memory_mb": 512}}}}`)
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "[DEFAULT] reserved_host_memory_mb is given here as 512, and by "+
+		"spec.openstack.clusters[0].values.nova.reserved_host_memory_mb as 8192; keep one of them") {
+		t.Errorf("%v", problems)
+	}
+	if _, problems := carried(t, `{"nova": {"conf": {"DEFAULT": {"reserved_host_memory_mb": 512}}}}`); problems != nil {
+		t.Errorf("beside a default: %v", problems)
+	}
+}
+
+// Each mistake is told once, though pods and nodes have the option, and all are told at once.
+func TestMistakesAreToldOnce(t *testing.T) {
+	_, problems := carried(t, `{"nova": {"virt_tpye": "qemu", "conf": {"DEFAULT": {"cpu_alocation_ratio": 3,
+		"default_log_levels": "amqp=WARN,\n sqlalchemy=WARN"}}}}`)
+	for field, want := range map[string]string{
+		"nova.virt_tpye":                        "no template uses nova.virt_tpye; did you mean nova.virt_type?",
+		"nova.conf.DEFAULT.cpu_alocation_ratio": "nova of epoxy has no such option; did you mean cpu_allocation_ratio?",
+		"nova.conf.DEFAULT.default_log_levels":  "has a line break, which would begin another option",
+	} {
+		if n := problemsOf(problems, field); len(n) != 1 || !strings.Contains(n[0].Message, want) {
+			t.Errorf("%s: %v, want one: %s", field, n, want)
+		}
+	}
+	if len(problems) != 3 {
+		t.Errorf("%d problems:\n%v", len(problems), errors.Join(asErrors(problems)...))
+	}
+}
+
+// A size is bytes or has a unit; a fraction, usual elsewhere, would end the broker.
+func TestSizes(t *testing.T) {
+	for value, good := range map[string]bool{`0.4`: false, `536870912`: true, `"512MB"`: true, `"1GiB"`: true, `"512 MB"`: false, `12`: false,
+		`"512mb"`: false, `"1G\nlog.file = /x"`: false} {
+		_, problems := carried(t, `{"rabbitmq": {"memory_high_watermark": `+value+`}}`)
+		if (problems == nil) != good {
+			t.Errorf("%s: %v", value, problems)
+		}
 	}
 }

@@ -12,9 +12,16 @@ type Problem struct {
 	// Place is where to look: the field with file and line, or a template's line, or a Secret.
 	Place   string
 	Message string
+	// Warning says that it works all the same.
+	Warning bool
 }
 
-func (p *Problem) Error() string { return p.Place + ": " + p.Message }
+func (p *Problem) Error() string {
+	if p.Place == "" {
+		return p.Message
+	}
+	return p.Place + ": " + p.Message
+}
 
 // problem of a value of the layer.
 func (l *layer) problem(path []string, format string, args ...any) *Problem {
@@ -53,14 +60,21 @@ func Problems(err error) (list []*Problem) {
 	return list
 }
 
+// uniqueProblems keeps the first of equal ones.
+func uniqueProblems(list []*Problem) []*Problem {
+	errs := make([]error, len(list))
+	for i, p := range list {
+		errs[i] = p
+	}
+	return Problems(errors.Join(errs...))
+}
+
 // joinProblems is errors.Join of each problem once.
 func joinProblems(errs []error) error {
 	list := Problems(errors.Join(errs...))
 	once := make([]error, len(list))
 	for i, p := range list {
-		if once[i] = p; p.Place == "" {
-			once[i] = errors.New(p.Message)
-		}
+		once[i] = p
 	}
 	return errors.Join(once...)
 }

@@ -21,7 +21,7 @@ type File struct {
 }
 
 // Render makes the files of a role, sorted by path. For role compute, v are a node's values. Warnings are of deprecated options.
-func (s *Source) Render(v *Values, role string) (files []File, warnings []string, err error) {
+func (s *Source) Render(v *Values, role string) (files []File, warnings []*Problem, err error) {
 	list := s.filesOf(role)
 	if len(list) == 0 {
 		return nil, nil, fmt.Errorf("there is no role %q; there are %s", role, strings.Join(s.Roles(), ", "))
@@ -43,8 +43,8 @@ func (s *Source) Render(v *Values, role string) (files []File, warnings []string
 			for _, found := range s.checkOptions(f.Options, v.release, e.buf) {
 				p := s.setBy(f, templates[i], v, root, found)
 				p.Message = fmt.Sprintf("[%s] %s: %s", found.section, found.option, found.text)
-				if found.warning {
-					warnings = append(warnings, p.Error())
+				if p.Warning = found.warning; found.warning {
+					warnings = append(warnings, p)
 				} else {
 					errs = append(errs, p)
 				}
@@ -59,7 +59,7 @@ func (s *Source) Render(v *Values, role string) (files []File, warnings []string
 }
 
 // Node makes what a compute node is to run: the files of role compute and the services that read them.
-func (s *Source) Node(v *Values, n Node) (configuration.Configuration, []string, error) {
+func (s *Source) Node(v *Values, n Node) (configuration.Configuration, []*Problem, error) {
 	var c configuration.Configuration
 	nv, unused, err := s.NodeValues(v, n)
 	if err != nil {

@@ -31,6 +31,10 @@ type Source struct {
 	rules    []dynamicRule
 	// used are the values that templates look at, projects those with options, both by their path from the root.
 	used, projects map[string]bool
+	// schema of the values by path.
+	schema map[string]*valueType
+	// optionUses is what templates print in the lines of options.
+	optionUses map[string]*optionUse
 
 	mu sync.Mutex
 	// set are templates with options set in them, by role and shape: nodes share them.
@@ -69,7 +73,7 @@ const (
 	secretsName  = "values/secrets.yaml"
 )
 
-// Load reads files.yaml, services.yaml, values/*.yaml and files/**, and says all that is wrong with them.
+// Load reads files.yaml, services.yaml, schema.yaml, values/*.yaml and files/**, and says all that is wrong with them.
 func Load(fsys fs.FS) (*Source, error) {
 	options, err := loadOptions()
 	if err != nil {
@@ -80,8 +84,8 @@ func Load(fsys fs.FS) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{releases: map[string]*valuesFile{}, secrets: secrets.Declared{}, options: options, rules: rules, used: map[string]bool{},
-		projects: map[string]bool{}, set: map[string][][]statement{}}
-	errs := []error{s.loadValues(fsys), decodeFile(fsys, filesName, &s.files), decodeFile(fsys, servicesName, &s.services)}
+		projects: map[string]bool{}, optionUses: map[string]*optionUse{}, set: map[string][][]statement{}}
+	errs := []error{s.loadValues(fsys), s.loadSchema(fsys), s.loadOwned(), decodeFile(fsys, filesName, &s.files), decodeFile(fsys, servicesName, &s.services)}
 	paths := map[string]string{}
 	for i, f := range s.files {
 		f.order = i
@@ -189,6 +193,9 @@ func (s *Source) loadTemplate(fsys fs.FS, f *file) error {
 		if f.rows[role], err = parseRows(f.Template, f.statements[role]); err != nil {
 			return err // once, not for each role
 		}
+	}
+	if f.Options != "" {
+		s.noteOptions(f)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func hard() Cluster {
 	return testCluster(`{"nova": {"debug": true, "cpu_models": ["a", "b\"c"], "ratio": 0.00001, "conf": {
 		"DEFAULT": {"reserved_host_memory_mb": 512, "default_flavor": "{{ x }} {% y %} {# z #} 'q' \\ %s $my_ip"},
 		"pci": {"alias": ["{\"a\": {\"b\": 1}}", "y"]}, "new-section.x": {"b": true, "a": 12345678901234567890}}}}`, "",
-		own("node2", `{"nova": {"conf": {"libvirt": {"virt_type": "qemu", "cpu_models": ["x", "y"]}, "pci": {}}}}`,
+		own("node2", `{"nova": {"conf": {"libvirt": {"virt_type": "qemu"}, "only3": {"o": ["x", "y"]}, "pci": {}}}}`,
 			`{"nova": {"cpu_models": [], "debug": false, "workers": 7}}`),
 		own("node3", `{"nova": {"conf": {"libvirt": {"cpu_mode": "host-passthrough"}, "only3": {"o": 1}}}}`, ""))
 }
@@ -67,6 +67,7 @@ func TestExternalSecrets(t *testing.T) {
 	made := mustSource(t, nil)
 	addOptions(made, "nova", "new-section.x", "a", "b")
 	addOptions(made, "nova", "only3", "o")
+	made.options["epoxy"]["nova"]["only3"].Types["o"] = &optionType{Type: "list"}
 	for name, tc := range map[string]struct {
 		s     *Source
 		c     Cluster
@@ -103,7 +104,7 @@ func TestExternalSecrets(t *testing.T) {
 
 // addOptions gives epoxy options that no release has.
 func addOptions(s *Source, project, section string, names ...string) {
-	s.options["epoxy"][project][section] = sectionData{Options: names}
+	s.options["epoxy"][project][section] = sectionData{Options: names, Types: map[string]*optionType{}}
 }
 
 // external does what the operator does: it fetches the secrets and executes the templates.

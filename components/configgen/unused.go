@@ -8,14 +8,14 @@ import (
 )
 
 // unused warns of values of the operator that no template looks at.
-func (s *Source) unused(layers []*layer) (warnings []string) {
+func (s *Source) unused(layers []*layer) (warnings []*Problem) {
 	for _, l := range layers {
 		if !l.operator {
 			continue
 		}
 		walk(l.tree, nil, func(path []string, _ any) {
 			if !s.uses(path) {
-				warnings = append(warnings, fmt.Sprintf("%s: no template uses %s%s", l.place(path), strings.Join(path, "."), s.meant(path)))
+				warnings = append(warnings, l.problem(path, "no template uses %s%s", joined(path), s.meant(path)))
 			}
 		})
 	}

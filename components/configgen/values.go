@@ -1,6 +1,7 @@
 package configgen
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -17,6 +18,8 @@ type Cluster struct {
 	Declaration *region.OpenStackDeclaration
 	// Region is the region's name.
 	Region string
+	// KeystoneRegion is the region of the endpoints in the catalogue, unless a value says another. Default: the region's name.
+	KeystoneRegion string
 	// Secrets of the cluster. Nil: not known, and every declared secret is rendered as "<secret:PATH>".
 	Secrets map[string]any
 	// Field is the path of the declaration in messages, e.g. spec.openstack.clusters[0]. Default: spec.
@@ -69,8 +72,9 @@ func secretsPlace(cluster string) string {
 	return "Secret " + namespace(cluster) + "/openstack-secrets, key secrets.json"
 }
 
-// Values merges what is known of a cluster. Warnings are of values that no template uses.
-func (s *Source) Values(c Cluster) (v *Values, warnings []string, err error) {
+// Values merges what is known of a cluster. Warnings are of values that no template uses. After an error v, unless nil, is what could be
+// merged: fit to look for further errors in, and for nothing else.
+func (s *Source) Values(c Cluster) (v *Values, warnings []*Problem, err error) {
 	secrets, err := s.secretTree(c, func(path string) string { return "<secret:" + path + ">" })
 	if err != nil {
 		return nil, nil, err
@@ -91,7 +95,7 @@ func (s *Source) secretTree(c Cluster, placeholder func(path string) string) (ma
 	return object, nil
 }
 
-func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings []string, err error) {
+func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings []*Problem, err error) {
 	d := c.Declaration
 	if c.Field == "" {
 		c.Field = "spec"
@@ -99,9 +103,11 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 	release := string(d.Release)
 	of := s.releases[release]
 	if of == nil {
-		return nil, nil, fmt.Errorf("%s: there is no release %q; there are %s", c.fieldPlace(c.Field+".release"), release, strings.Join(s.Releases(), ", "))
+		field := c.Field + ".release"
+		return nil, nil, &Problem{Field: field, Place: c.fieldPlace(field),
+			Message: fmt.Sprintf("there is no release %q; there are %s", release, strings.Join(s.Releases(), ", "))}
 	}
-	layers := []*layer{s.defaults.layer(), of.layer(), c.facts()}
+	layers := []*layer{s.defaults.layer(), of.layer(), c.named(), c.facts()}
 	more, errs := s.given(&c, c.Field, "the cluster", d.Values, d.Overrides)
 	layers = append(layers, more...)
 	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
@@ -111,11 +117,7 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 		v.nodes[n.Name] = i
 	}
 	errs = append(errs, v.lay(layers)...)
-	for _, reserved := range []string{"role", "node"} {
-		if n := v.root.children[reserved]; n != nil {
-			errs = append(errs, fmt.Errorf("%s: the name %q is taken: regiond sets it", n.anyPlace([]string{reserved}), reserved))
-		}
-	}
+	errs = append(errs, s.beside(v)...)
 	return v, s.unused(layers), joinProblems(errs)
 }
 
@@ -140,11 +142,13 @@ func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.
 		}
 		tree, err := decodeObject(g.raw.Raw)
 		if err != nil {
-			errs = append(errs, &Problem{field + "." + g.name, c.fieldPlace(field + "." + g.name), err.Error()})
+			errs = append(errs, &Problem{Field: field + "." + g.name, Place: c.fieldPlace(field + "." + g.name), Message: err.Error()})
 			continue
 		}
 		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
 			field: func(path string) string { return field + "." + g.name + "." + path }}
+		errs = append(errs, withoutFacts(l)...)
+		errs = append(errs, s.checkValues(l)...)
 		errs = append(errs, s.writeOptions(l, string(c.Declaration.Release))...)
 		layers = append(layers, l)
 	}
@@ -165,6 +169,10 @@ func (s *Source) writeOptions(l *layer, release string) (errs []error) {
 			errs = append(errs, l.problem(path, "is not the name of an option: names have letters, digits, _, - and ."))
 			return
 		}
+		if why := s.owned(release, path[0], path[2], path[3]); why != "" {
+			errs = append(errs, l.problem(path, "[%s] %s: %s", path[2], path[3], why))
+			return
+		}
 		w := optionWriter{s, release, path[0], path[2]}
 		written, wrong := w.write(path[3], value)
 		if wrong != "" {
@@ -173,6 +181,12 @@ func (s *Source) writeOptions(l *layer, release string) (errs []error) {
 		l.written[key(path)] = written
 	})
 	return errs
+}
+
+// named are defaults that follow from the region's name.
+func (c *Cluster) named() *layer {
+	return &layer{name: "defaults by the region's name", kind: softLayer, where: func(string) string { return c.fieldPlace("metadata.name") },
+		tree: map[string]any{"keystone": map[string]any{"region": cmp.Or(c.KeystoneRegion, c.Region)}}}
 }
 
 // facts follow from the declaration.
@@ -202,7 +216,7 @@ func (c *Cluster) facts() *layer {
 }
 
 // NodeValues are the cluster's with those of a node. Warnings are of the node's own values that no template uses.
-func (s *Source) NodeValues(v *Values, n Node) (*Values, []string, error) {
+func (s *Source) NodeValues(v *Values, n Node) (*Values, []*Problem, error) {
 	c := v.cluster
 	fact := func(string) string { return "host " + n.Name }
 	layers := []*layer{{name: "facts of the node", kind: firmLayer, where: fact, tree: map[string]any{
@@ -216,6 +230,7 @@ func (s *Source) NodeValues(v *Values, n Node) (*Values, []string, error) {
 	}
 	nv := &Values{root: v.root, release: v.release, cluster: c, nodes: v.nodes, node: n.Name}
 	errs = append(errs, nv.lay(layers)...)
+	errs = append(errs, s.beside(nv)...)
 	return nv, s.unused(layers), joinProblems(errs)
 }
 

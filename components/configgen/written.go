@@ -17,7 +17,10 @@ func (w *optionWriter) write(option string, value any) (written any, wrong strin
 	items, isList := value.([]any)
 	if !isList {
 		s, _ := printed(value) // a leaf that is not a list is printed
-		return w.text(s), lineBreak(s)
+		if wrong := lineBreak(s); wrong != "" {
+			return "", wrong
+		}
+		return w.text(s), ""
 	}
 	if known && kind.single() {
 		return "", fmt.Sprintf("is a list; the option takes one value: %s", kind.takes())

@@ -1,10 +1,10 @@
 // Package templates is the one source of the configuration of OpenStack's services, of pods and of nodes: files.yaml says which file
-// is made of which template, services.yaml what nodes run, values/ holds the defaults and declares the secrets. Package configgen reads it.
+// is made of which template, services.yaml what nodes run, schema.yaml what the values take, values/ holds the defaults and declares the secrets. Package configgen reads it.
 package templates
 
 import "embed"
 
 // FS holds it all.
 //
-//go:embed files.yaml services.yaml values all:files
+//go:embed files.yaml services.yaml schema.yaml values all:files
 var FS embed.FS
