@@ -97,6 +97,12 @@ func (w *walker) freeScalar(n *yaml.Node, path string, at position) (any, bool) 
 	return nil, false
 }
 
+// ProblemAt is a problem of a field, at its place or at that of the nearest field around it.
+func (d *Document) ProblemAt(field, message string) Problem {
+	at := d.index.at(field)
+	return Problem{File: d.Name, Line: at.line, Column: at.column, Field: field, Message: message}
+}
+
 // Position says where a field is written: file and line. ok is false for a field that the file does not have.
 func (d *Document) Position(path string) (file string, line int, ok bool) {
 	if !d.index.written(path) {

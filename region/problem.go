@@ -30,6 +30,8 @@ type Problem struct {
 	Message string `json:"message"`
 	// Suggestion says what would be right.
 	Suggestion string `json:"suggestion,omitempty"`
+	// Warning says that the region is valid all the same.
+	Warning bool `json:"warning,omitempty"`
 }
 
 // String is one line in the form that compilers use and editors jump to.
@@ -37,6 +39,9 @@ func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
 		fmt.Fprintf(&b, "%s:%d:%d: ", p.File, p.Line, p.Column)
+	}
+	if p.Warning {
+		b.WriteString("warning: ")
 	}
 	if p.Field != "" {
 		b.WriteString(p.Field + ": ")
@@ -63,24 +68,42 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err is nil when there are no problems.
+// Err is nil when there is nothing but warnings.
 func (ps Problems) Err() error {
-	if len(ps) == 0 {
+	if ps.Warnings() == len(ps) {
 		return nil
 	}
 	return ps
 }
 
-// Summary counts: "region.yaml: 3 problems".
-func (ps Problems) Summary(name string) string {
-	switch len(ps) {
-	case 0:
-		return name + ": valid"
-	case 1:
-		return name + ": 1 problem"
-	default:
-		return fmt.Sprintf("%s: %d problems", name, len(ps))
+// Warnings counts those that leave the region valid.
+func (ps Problems) Warnings() (n int) {
+	for _, p := range ps {
+		if p.Warning {
+			n++
+		}
 	}
+	return n
+}
+
+// Summary counts: "region.yaml: 3 problems, 1 warning".
+func (ps Problems) Summary(name string) string {
+	warnings := ps.Warnings()
+	said := "valid"
+	if wrong := len(ps) - warnings; wrong > 0 {
+		said = counted(wrong, "problem")
+	}
+	if warnings > 0 {
+		said += ", " + counted(warnings, "warning")
+	}
+	return name + ": " + said
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // WriteText writes one line for each problem.
@@ -105,7 +128,7 @@ func (ps Problems) WriteJSON(w io.Writer, name string) error {
 		File     string   `json:"file"`
 		Valid    bool     `json:"valid"`
 		Problems Problems `json:"problems"`
-	}{name, len(ps) == 0, list})
+	}{name, ps.Err() == nil, list})
 }
 
 // Merge joins two lists in the order of the file. Both are checks of the same file.

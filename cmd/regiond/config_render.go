@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -52,15 +53,12 @@ Targets, all made of the same templates, values and secrets:
 			if !slices.Contains(renderTargets, target) {
 				return fmt.Errorf("unknown target %q; there are %s", target, strings.Join(renderTargets, ", "))
 			}
+			what.checked = true // what is worth a warning is told with it
 			in, err := what.load(cmd)
 			if err != nil {
 				return err
 			}
-			warnings, err := renderTo(cmd.OutOrStdout(), in, target, output)
-			for _, w := range warnings {
-				cmd.PrintErrln("warning:", w)
-			}
-			return err
+			return renderTo(cmd.OutOrStdout(), in, target, output)
 		},
 	}
 	what.add(cmd)
@@ -89,7 +87,7 @@ type renderedFile struct {
 }
 
 // renderTo writes a target as text, as JSON or to a folder.
-func renderTo(w io.Writer, in *configInput, target, output string) (warnings []string, err error) {
+func renderTo(w io.Writer, in *configInput, target, output string) error {
 	switch output {
 	case "":
 		return in.render(target, func(o configgen.Output) error {
@@ -103,27 +101,27 @@ func renderTo(w io.Writer, in *configInput, target, output string) (warnings []s
 		})
 	case "json":
 		all := []renderedFile{}
-		warnings, err = in.render(target, func(o configgen.Output) error {
+		err := in.render(target, func(o configgen.Output) error {
 			all = append(all, renderedFile{o.Name, o.Role, o.Node, o.File.Path, o.File.Mode, o.File.Owner, o.File.Group, o.File.Network, string(o.Content)})
 			return nil
 		})
 		if err == nil {
 			err = writeAs(w, "json", all)
 		}
-		return warnings, err
+		return err
 	}
 	folder, err := configgen.OpenFolder(output)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	warnings, err = in.render(target, func(o configgen.Output) error {
+	err = in.render(target, func(o configgen.Output) error {
 		if err := folder.Write(o); err != nil {
 			return err
 		}
 		_, err := fmt.Fprintln(w, o.Name)
 		return err
 	})
-	return warnings, errors.Join(err, folder.Close())
+	return errors.Join(err, folder.Close())
 }
 
 // configInput is what is rendered or explained.
@@ -134,19 +132,19 @@ type configInput struct {
 }
 
 // render renders everything once before it emits anything: nothing is written of what has an error in it.
-func (in *configInput) render(target string, emit configgen.Emit) (warnings []string, err error) {
-	warnings, err = in.source.Apply(in.cluster, in.nodes, func(configgen.Output) error { return nil })
-	if err != nil {
-		return warnings, err
+func (in *configInput) render(target string, emit configgen.Emit) error {
+	// Warnings were told when the file was read.
+	if _, err := in.source.Apply(in.cluster, in.nodes, func(configgen.Output) error { return nil }); err != nil {
+		return err
 	}
 	switch target {
 	case "external-secrets":
-		return warnings, in.source.ExternalSecrets(in.cluster, in.nodes, emit)
+		return in.source.ExternalSecrets(in.cluster, in.nodes, emit)
 	case "ansible":
-		return warnings, in.source.Ansible(in.cluster, in.nodes, emit)
+		return in.source.Ansible(in.cluster, in.nodes, emit)
 	}
-	_, err = in.source.Apply(in.cluster, in.nodes, emit) // the same warnings
-	return warnings, err
+	_, err := in.source.Apply(in.cluster, in.nodes, emit)
+	return err
 }
 
 // configFlags say of which cluster and nodes the configuration is.
@@ -154,6 +152,8 @@ type configFlags struct {
 	file, cluster string
 	nodes         []string
 	withSecrets   bool
+	// checked says that a file with anything wrong in it is refused, as validate does.
+	checked bool
 }
 
 func (f *configFlags) add(cmd *cobra.Command) {
@@ -182,6 +182,10 @@ func (f *configFlags) completeNodes(cmd *cobra.Command, _ []string, _ string) ([
 }
 
 func (f *configFlags) region(cmd *cobra.Command) (*region.Document, error) {
+	if f.checked {
+		doc, _, err := loadChecked(cmd, f.file)
+		return doc, err
+	}
 	data, name, err := readRegionFile(cmd, f.file)
 	if err != nil {
 		return nil, err
@@ -275,7 +279,8 @@ func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *reg
 		add(configgen.Node{Name: n.Name})
 	}
 	for _, s := range r.Spec.Hardware.Servers {
-		if len(d.Profiles) == 0 || slices.Contains(d.Profiles, s.Profile) {
+		// A server of which only its inventory tells the profile may be one of any cluster.
+		if p, sure := region.ProfileOf(&r.Spec.Hardware, s); len(d.Profiles) == 0 || !sure || p != nil && slices.Contains(d.Profiles, p.Name) {
 			add(configgen.Node{Name: s.Name})
 		}
 	}
@@ -298,12 +303,18 @@ func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *reg
 	nodes := make([]configgen.Node, len(names))
 	for i, name := range names {
 		if _, ok := known[name]; !ok {
-			if api != nil {
-				return nil, fmt.Errorf("cluster %s has no node %q, neither in the region file nor among its hosts", d.Name, name)
-			}
-			add(configgen.Node{Name: name}) // it may be one of a discovered server
+			return nil, unknownNode(d.Name, name, slices.Sorted(maps.Keys(known)), api != nil)
 		}
 		nodes[i] = known[name]
 	}
 	return nodes, nil
+}
+
+// unknownNode refuses a node of which nothing is known: what is rendered for it would be nobody's.
+func unknownNode(cluster, name string, known []string, asked bool) error {
+	where := "in the region file; those of discovered servers are known when the control plane answers, on the seed host"
+	if asked {
+		where = "neither in the region file nor among its hosts"
+	}
+	return fmt.Errorf("--node %s: cluster %s has no such node %s; %s", name, cluster, where, region.DidYouMean(name, known, "node"))
 }

@@ -52,10 +52,11 @@ wrong. What is in place already is left alone.`,
 
 func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error {
 	started := time.Now()
-	r, data, err := loadRegion(cmd, file)
+	doc, data, err := loadChecked(cmd, file)
 	if err != nil {
 		return err
 	}
+	r := doc.Region
 	if os.Geteuid() != 0 {
 		return errors.New("installing takes root: sudo regiond install ...")
 	}

@@ -73,10 +73,11 @@ func addClusterFlag(cmd *cobra.Command, name *string) {
 
 // planRegion reads a region file with the patches beside it and compares it, or one cluster of it, with the running region.
 func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *region.Region, *rollout.Plan, error) {
-	r, _, err := loadRegion(cmd, file)
+	doc, _, err := loadChecked(cmd, file)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	r := doc.Region
 	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
 	if err != nil {
 		return nil, nil, nil, err

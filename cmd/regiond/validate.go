@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )
 
@@ -18,15 +19,17 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate",
 		Short: "Check a region file and report everything that is wrong with it",
 		Long: `Check a region file and report everything that is wrong with it at once: unknown
-fields, wrong types, values that contradict each other, and credential files that
-are missing or may be read by others. Nothing is changed and no machine is contacted.
+fields, wrong types, values that contradict each other, options that OpenStack does not
+have or values that it would not take, Kustomize patches that fit nothing, and credential
+files that are missing or may be read by others. Nothing is changed and no machine is
+contacted. Credential files and patches are on the seed host: elsewhere, check --offline.
 
 Each problem is one line, FILE:LINE:COLUMN: FIELD: what is wrong; what would be right.
-The exit status is 0 when the file is valid and 1 when it is not.`,
+The exit status is 0 when the file is valid, warnings included, and 1 when it is not.`,
 		Example: `  # Check region.yaml on the seed host
   regiond validate -f region.yaml
 
-  # Check in CI, where the credential files are not at hand
+  # Check on a laptop or in CI, where the files of the seed host are not at hand
   regiond validate -f region.yaml --offline
 
   # Check what another program writes, for a program to read
@@ -53,7 +56,7 @@ The exit status is 0 when the file is valid and 1 when it is not.`,
 			if err != nil {
 				return fmt.Errorf("writing the report: %w", err)
 			}
-			if len(problems) > 0 {
+			if problems.Err() != nil {
 				return errors.New(problems.Summary(name))
 			}
 			if output == "text" {
@@ -64,7 +67,7 @@ The exit status is 0 when the file is valid and 1 when it is not.`,
 	}
 	addRegionFileFlag(cmd, &file)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
-	cmd.Flags().BoolVar(&offline, "offline", false, "do not look for the credential files on this machine")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not look for credential files and patches on this machine")
 	return cmd
 }
 
@@ -75,10 +78,44 @@ func validateRegion(data []byte, name string, offline bool) (region.Problems, er
 	if err != nil && !errors.As(err, &problems) {
 		return nil, err
 	}
+	patches := openstack.ReadPatches
 	if offline {
-		return problems, nil
+		patches = nil
 	}
-	return problems.Merge(doc.CheckSecretFiles(os.Stat)), nil
+	more, err := openstack.Check(doc, patches)
+	if err != nil {
+		return nil, err
+	}
+	problems = problems.Merge(more)
+	if !offline {
+		problems = problems.Merge(doc.CheckSecretFiles(os.Stat))
+	}
+	return problems, nil
+}
+
+// loadChecked reads a region file of which everything must be right, its OpenStack clusters included, and fills in its defaults.
+// Warnings go to standard error.
+func loadChecked(cmd *cobra.Command, file string) (*region.Document, []byte, error) {
+	data, name, err := readRegionFile(cmd, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := region.Load(data, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	problems, err := openstack.Check(doc, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := problems.Err(); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range problems {
+		cmd.PrintErrln(p.String())
+	}
+	region.Default(doc.Region)
+	return doc, data, nil
 }
 
 func addRegionFileFlag(cmd *cobra.Command, file *string) {

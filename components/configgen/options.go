@@ -149,7 +149,7 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 			kind, takes = s.dynamic(project, line.section, option, sections, content)
 		}
 		switch value, refers := readOption(line.value); {
-		case takes && (refers || kind.fits(value)):
+		case takes && (refers || !s.judges() || s.owned(release, project, section, name) != "" || kind.fits(value)):
 			continue
 		case takes:
 			f.text = fmt.Sprintf("%s is not %s, which %s of %s takes", showValue(value), kind.takes(), project, release)

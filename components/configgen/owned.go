@@ -135,6 +135,9 @@ func (s *Source) owned(release, project, section, option string) string {
 
 // beside finds options that are given below conf beside another value for the same option: the former would win, without a word.
 func (s *Source) beside(v *Values) (errs []error) {
+	if !s.judges() {
+		return nil
+	}
 	for _, project := range sortedKeys(s.projects) {
 		conf := v.root.find([]string{project, "conf"})
 		if conf == nil || conf.leaf() {

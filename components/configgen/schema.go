@@ -36,6 +36,9 @@ type valueType struct {
 // loadSchema reads what the values take. Each default has an entry that it fits, and each entry a default.
 func (s *Source) loadSchema(fsys fs.FS) error {
 	data, err := fs.ReadFile(fsys, schemaName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // see judges
+	}
 	if err != nil {
 		return err
 	}
@@ -74,6 +77,10 @@ func (s *Source) loadSchema(fsys fs.FS) error {
 	}
 	return errors.Join(errs...)
 }
+
+// judges says whether values are checked and written by their types. Templates that a cluster was pinned to before there were schemas
+// have none: what was rendered from them must not change when regiond is replaced.
+func (s *Source) judges() bool { return s.schema != nil }
 
 func (s *Source) releaseFiles() (files []*valuesFile) {
 	for _, release := range s.Releases() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -107,7 +108,7 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 		return nil, nil, &Problem{Field: field, Place: c.fieldPlace(field),
 			Message: fmt.Sprintf("there is no release %q; there are %s", release, strings.Join(s.Releases(), ", "))}
 	}
-	layers := []*layer{s.defaults.layer(), of.layer(), c.named(), c.facts()}
+	layers := []*layer{c.named(), s.defaults.layer(), of.layer(), c.facts()}
 	more, errs := s.given(&c, c.Field, "the cluster", d.Values, d.Overrides)
 	layers = append(layers, more...)
 	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
@@ -147,9 +148,9 @@ func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.
 		}
 		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
 			field: func(path string) string { return field + "." + g.name + "." + path }}
-		errs = append(errs, withoutFacts(l)...)
-		errs = append(errs, s.checkValues(l)...)
-		errs = append(errs, s.writeOptions(l, string(c.Declaration.Release))...)
+		if s.judges() {
+			errs = slices.Concat(errs, withoutFacts(l), s.checkValues(l), s.writeOptions(l, string(c.Declaration.Release)))
+		}
 		layers = append(layers, l)
 	}
 	return layers, errs

@@ -111,6 +111,25 @@ func Build(base fs.FS, o Overlay) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
+// CheckPatches says what Build would refuse of the operator's patches. It needs no images.
+func CheckPatches(base fs.FS, o Overlay) error {
+	disk, err := load(base)
+	if err != nil {
+		return err
+	}
+	patches, err := parsePatches(o)
+	if err != nil || len(patches) == 0 {
+		return err
+	}
+	if err := checkTargets(disk, patches); err != nil {
+		return err
+	}
+	if _, err := run(disk, o, patches); err != nil {
+		return blame(disk, o, patches, err)
+	}
+	return nil
+}
+
 // object takes a map over by way of JSON, since unstructured objects hold int64 where YAML has int.
 func object(m map[string]any) (*unstructured.Unstructured, error) {
 	b, err := yaml.Marshal(m)

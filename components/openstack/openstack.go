@@ -161,7 +161,7 @@ func (c *Composer) desired(in Input) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{Values: values, Warnings: warnings, Images: in.Images, secrets: in.Secrets}
+	s := &State{Values: values, Warnings: configgen.Texts(warnings), Images: in.Images, secrets: in.Secrets}
 	secrets, configs, err := c.configs(in, s)
 	if err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (c *Composer) nodes(in Input, s *State) error {
 			conf.Files[i].Content = shared[f.Content]
 		}
 		s.Nodes[h.Name] = conf
-		s.Warnings = append(s.Warnings, warnings...)
+		s.Warnings = append(s.Warnings, configgen.Texts(warnings)...)
 	}
 	for _, n := range in.Cluster.Spec.Nodes {
 		if !slices.ContainsFunc(in.Hosts, func(h Host) bool { return h.Name == n.Name }) {

@@ -1,0 +1,116 @@
+package openstack_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region"
+)
+
+const checkedRegion = `apiVersion: regiond.dev/v1alpha1
+kind: Region
+metadata:
+  name: cases
+spec:
+  networks:
+    provisioning:
+      cidr: 10.77.0.0/24
+      address: 10.77.0.1
+      dhcp:
+        range: 10.77.0.100-10.77.0.199
+  hardware:
+    credentials:
+      - {name: c, file: /etc/regiond/credentials/c.yaml}
+    servers:
+      - {name: node1, bmc: {address: 10.78.0.11, credentials: c}}
+      - {name: node2, bmc: {address: 10.78.0.12, credentials: c}}
+    profiles:
+      - name: all
+        rootDisk: {minSize: 4G}
+  openstack:
+    clusters:
+      - name: general
+`
+
+// check returns what is said of the file with these lines at its end. With a line of patches, they are what lies in the folder.
+func check(t *testing.T, lines, patches string) []string {
+	t.Helper()
+	doc, err := region.Load([]byte(checkedRegion+lines), "region.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(string) ([]region.Patch, error) { return nil, fs.ErrNotExist }
+	if patches != "" {
+		read = func(dir string) ([]region.Patch, error) {
+			return []region.Patch{{File: dir + "/a.yaml", Content: patches}}, nil
+		}
+	}
+	problems, err := openstack.Check(doc, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for _, p := range problems.Merge(nil) {
+		said = append(said, p.String())
+	}
+	return said
+}
+
+// Each mistake below an OpenStack cluster is told once, at its line and column.
+func TestCheck(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lines, patches string
+		want           []string
+	}{
+		"right": {"        values: {nova: {virt_type: qemu}}\n", "", nil},
+		"values": {`        values:
+          nova:
+            virt_tpye: qemu
+            conf:
+              DEFAULT:
+                cpu_alocation_ratio: 3
+                host: me
+`, "", []string{
+			`region.yaml:26:24: spec.openstack.clusters[0].values.nova.virt_tpye: no template uses nova.virt_tpye; did you mean nova.virt_type?`,
+			`region.yaml:29:38: spec.openstack.clusters[0].values.nova.conf.DEFAULT.cpu_alocation_ratio: [DEFAULT] cpu_alocation_ratio: nova of epoxy has no such option; did you mean cpu_allocation_ratio?`,
+			`region.yaml:30:23: spec.openstack.clusters[0].values.nova.conf.DEFAULT.host: [DEFAULT] host: regiond sets this option itself: it says which node this is; remove it`,
+		}},
+		"another release's option": {"        values: {nova: {live_migration: {parallel_connections: 2}}}\n", "", []string{
+			`region.yaml:24:64: spec.openstack.clusters[0].values.nova.live_migration.parallel_connections: [libvirt] live_migration_parallel_connections: nova of epoxy has no such option; it exists in gazpacho`}},
+		"a node's": {`        nodes:
+          - name: node2
+            values: {nova: {report_interval: -1}}
+          - name: node9
+          - name: elsewhere
+`, "", []string{
+			`region.yaml:26:46: spec.openstack.clusters[0].nodes[0].values.nova.report_interval: is -1, must be an integer of at least 1 (seconds between reports of a service)`,
+			`region.yaml:27:19: spec.openstack.clusters[0].nodes[1].name: "node9" is not the name of any server in spec.hardware.servers; did you mean "node1"?`,
+			`region.yaml:28:19: warning: spec.openstack.clusters[0].nodes[2].name: "elsewhere" is not the name of any server in spec.hardware.servers; these values have no effect until a discovered or enrolled host has this name`,
+		}},
+		"another Debian": {"        release: gazpacho\n", "", []string{
+			`region.yaml:24:18: warning: spec.openstack.clusters[0].release: "gazpacho" is packaged in Debian forky, and hosts are installed with trixie (spec.images.node); hosts run the release of OpenStack that is in trixie`}},
+		"a patch": {"        patchesDir: /p\n", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: keystnoe}\n", []string{
+			`region.yaml:24:21: spec.openstack.clusters[0].patchesDir: patches: /p/a.yaml:1: the patch matches nothing: there is no Deployment keystnoe; did you mean "keystone"?`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := check(t, tc.lines, tc.patches)
+			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}
+
+// What is warned of leaves a region valid.
+func TestWarningsAreNoProblems(t *testing.T) {
+	warned := region.Problems{{Message: "a", Warning: true}}
+	if warned.Err() != nil || warned.Summary("r") != "r: valid, 1 warning" {
+		t.Errorf("%v, %s", warned.Err(), warned.Summary("r"))
+	}
+	if both := append(warned, region.Problem{Message: "b"}); both.Summary("r") != "r: 1 problem, 1 warning" || !errors.As(both.Err(), &region.Problems{}) {
+		t.Errorf("%v, %s", both.Err(), both.Summary("r"))
+	}
+}
