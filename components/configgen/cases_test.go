@@ -178,3 +178,60 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// Nothing that an operator writes gets out of the place in a file where it is printed.
+func TestValuesStayWithinTheirPlace(t *testing.T) {
+	for values, want := range map[string]string{
+		`{"openvswitch": {"other_config": ["a='; reboot; '"]}}`:               "item 1 is",
+		`{"libvirt": {"security_driver": "none\"\nuser = \"root"}}`:           "must be one of",
+		`{"rabbitmq": {"log_level": "info\nlog.file = /etc/shadow"}}`:         "must be one of",
+		`{"keystone": {"region": "a'; DROP TABLE x"}}`:                        "must be a text that matches",
+		`{"neutron": {"vxlan": {"vni_ranges": "1:2\n[DEFAULT]"}}}`:            "must be a text that matches",
+		`{"nova": {"conf": {"DEFAULT": {"my_block_storage_ip": "$(id)\n"}}}}`: "has a line break",
+	} {
+		if _, problems := carried(t, values); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
+			t.Errorf("%s: %v, want %s", values, problems, want)
+		}
+	}
+	files, problems := carried(t, `{"openvswitch": {"other_config": ["dpdk-init=true", "dpdk-extra=\"-a 0000:01:00.0, --no-huge\""]}}`)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	mustHave(t, files, "nodes/node1/etc/regiond/openvswitch/settings",
+		`ovs-vsctl --timeout=60 --no-wait set Open_vSwitch . 'other_config:dpdk-extra="-a 0000:01:00.0, --no-huge"'`)
+}
+
+// The files refuse by themselves what a declaration must not have, should it get so far.
+func TestFormatsGuardTheirFiles(t *testing.T) {
+	s, err := Load(templates.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for network, want := range map[region.PhysicalNetwork]string{
+		{Name: "a", Interface: "eth0'; reboot; '"}: "has a quote or a backslash, which would end the shell string that it stands in (openvswitch/bridges:",
+		{Name: "a; reboot", Interface: "eth0"}:     "has characters that mean something in a file of the format shell",
+		{Name: "a$my_ip", Interface: "eth0"}:       "has a dollar, which oslo.config would replace",
+		{Name: "a", Interface: "eth0\nreboot"}:     "has a line break",
+	} {
+		c := realCluster(t, s, region.ReleaseEpoxy)
+		c.Declaration.PhysicalNetworks = []region.PhysicalNetwork{network}
+		v, _, err := s.Values(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Node(v, node1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", network, err, want)
+		}
+	}
+}
+
+// Every file that prints a value says in which format it is.
+func TestFilesHaveFormats(t *testing.T) {
+	for format, want := range map[string]string{"": "has no format", "bash": "has no format that is known; formats are arguments, ini, json"} {
+		_, err := testSource(t, map[string]string{"files.yaml": "- {path: /etc/x, template: nova/keys, format: '" + format +
+			"', roles: [nova], mode: \"0600\", owner: root, group: root}\n", "services.yaml": "[]"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("format %q: %v", format, err)
+		}
+	}
+}

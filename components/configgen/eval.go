@@ -16,8 +16,8 @@ type evaluation struct {
 	buf      []byte
 	// items of the ranges around the current statement.
 	items []item
-	// oneLine refuses values with line breaks: a line break would begin a new option.
-	oneLine bool
+	// format of the file; empty for oslo.config's.
+	format string
 	errs    []error
 	// steps are noted if traced is set.
 	traced bool
@@ -122,9 +122,7 @@ func (e *evaluation) output(o *output) {
 	} else if !e.join(o, value) {
 		return
 	}
-	if wrong := lineBreak(string(e.buf[before:])); e.oneLine && wrong != "" {
-		e.refuse(o.ref, o.at, "%s", wrong)
-	}
+	e.guard(o, before)
 }
 
 func (e *evaluation) join(o *output, value any) bool {

@@ -43,14 +43,16 @@ type Source struct {
 
 // file of files.yaml with its template.
 type file struct {
-	Path     string   `yaml:"path"`
-	Template string   `yaml:"template"`
-	Options  string   `yaml:"options"`
-	Roles    []string `yaml:"roles"`
-	Mode     string   `yaml:"mode"`
-	Owner    string   `yaml:"owner"`
-	Group    string   `yaml:"group"`
-	Network  bool     `yaml:"network"`
+	Path     string `yaml:"path"`
+	Template string `yaml:"template"`
+	Options  string `yaml:"options"`
+	// Format of a file without options, see formats.
+	Format  string   `yaml:"format"`
+	Roles   []string `yaml:"roles"`
+	Mode    string   `yaml:"mode"`
+	Owner   string   `yaml:"owner"`
+	Group   string   `yaml:"group"`
+	Network bool     `yaml:"network"`
 
 	// order in files.yaml.
 	order int
@@ -196,6 +198,9 @@ func (s *Source) loadTemplate(fsys fs.FS, f *file) error {
 	}
 	if f.Options != "" {
 		s.noteOptions(f)
+	}
+	if err := f.checkFormat(statements); s.judges() && err != nil {
+		return fmt.Errorf("%s: %s %w", filesName, f.Path, err)
 	}
 	return nil
 }

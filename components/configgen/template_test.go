@@ -116,7 +116,7 @@ func renderOne(t testing.TB, source, values string) string {
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	e := &evaluation{template: "x", values: &Values{cluster: &Cluster{}}, root: root, src: &Source{}, oneLine: true}
+	e := &evaluation{template: "x", values: &Values{cluster: &Cluster{}}, root: root, src: &Source{}}
 	e.run(flatten(setOptions(rows, options)))
 	if len(e.errs) > 0 {
 		t.Fatal(e.errs)

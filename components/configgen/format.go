@@ -1,0 +1,84 @@
+package configgen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// formats of files beside those of oslo.config, with the quotes in which their values may stand. A value in quotes must not have them, or
+// a backslash, in it. What stands outside of quotes is a bare word.
+var formats = map[string]string{
+	"shell":     "'",
+	"sql":       "'",
+	"json":      `"`,
+	"yaml":      `"`,
+	"libvirt":   `"`,
+	"mysql":     "",
+	"rabbitmq":  "",
+	"ini":       "",
+	"arguments": "",
+	"text":      "", // lines that are values
+}
+
+// bareWord means nothing but itself in all of the formats.
+var bareWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@+=-]*$`)
+
+// checkFormat refuses a file that prints values and does not say in which format.
+func (f *file) checkFormat(statements []statement) error {
+	if f.Options != "" {
+		return nil
+	}
+	printsValues := false
+	printedRefs(statements, func(ref) { printsValues = true })
+	if _, known := formats[f.Format]; f.Format != "" && !known || f.Format == "" && printsValues {
+		return errors.New("has no format that is known; formats are " + strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+	}
+	return nil
+}
+
+// guard refuses a printed value that would be more than a value in the file's format. before is where it begins.
+func (e *evaluation) guard(o *output, before int) {
+	printed := e.buf[before:]
+	if !e.src.judges() || e.placeholder(o.ref, printed) {
+		return
+	}
+	wrong := ""
+	switch {
+	case bytes.ContainsFunc(printed, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		wrong = "has a line break or another control character"
+	case e.format == "" && !e.written(o.ref) && bytes.ContainsRune(printed, '$'):
+		wrong = "has a dollar, which oslo.config would replace" // options' own dollars are escaped
+	case e.format == "" || e.format == "text":
+	default:
+		line := e.buf[bytes.LastIndexByte(e.buf[:before], '\n')+1 : before]
+		quote := formats[e.format]
+		switch {
+		case quote != "" && bytes.Count(line, []byte(quote))%2 == 1:
+			if bytes.ContainsAny(printed, quote+`\`) {
+				wrong = fmt.Sprintf("has a quote or a backslash, which would end the %s string that it stands in", e.format)
+			}
+		case !bareWord.Match(printed):
+			wrong = fmt.Sprintf("has characters that mean something in a file of the format %s", e.format)
+		}
+	}
+	if wrong != "" {
+		e.refuse(o.ref, o.at, "%s", wrong)
+	}
+}
+
+// placeholder says whether a secret is not there yet: something stands for it that is no value.
+func (e *evaluation) placeholder(r ref, printed []byte) bool {
+	uses := e.uses(r)
+	return len(uses) > 0 && uses[0].leaf.secret && (bytes.HasPrefix(printed, []byte("<secret:")) || bytes.IndexByte(printed, 0) >= 0)
+}
+
+// written says whether a value is an option's, written for oslo.config.
+func (e *evaluation) written(r ref) bool {
+	uses := e.uses(r)
+	return len(uses) > 0 && uses[0].leaf.written != nil
+}
