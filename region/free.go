@@ -21,14 +21,6 @@ func (w *walker) freeValue(n *yaml.Node, path string) (any, bool) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	w.values++
-	if w.values > maxValues {
-		if w.values == maxValues+1 {
-			w.add(at, Problem{Field: path, Message: fmt.Sprintf("the file has more than %d values, counting aliases as often as they are used", maxValues),
-				Suggestion: "write a smaller file"})
-		}
-		return nil, false
-	}
 	switch n.Kind {
 	case yaml.MappingNode:
 		object := make(map[string]any, len(n.Content)/2)

@@ -113,7 +113,7 @@ func (w *walker) parse(data []byte) *yaml.Node {
 	start := position{1, 1}
 	if len(data) > MaxFileSize {
 		w.add(start, Problem{
-			Message:    fmt.Sprintf("the file has %d bytes, more than the %d that a region may have", len(data), MaxFileSize),
+			Message:    fmt.Sprintf("the file has more than the %d bytes that a region may have", MaxFileSize),
 			Suggestion: "is this the right file?",
 		})
 		return nil
@@ -141,6 +141,9 @@ func (w *walker) parse(data []byte) *yaml.Node {
 	}
 	if len(document.Content) == 0 || isNull(document.Content[0]) {
 		w.add(start, Problem{Message: "the file is empty", Suggestion: "begin with a copy of region.example.yaml"})
+		return nil
+	}
+	if !w.bounded(document.Content[0]) {
 		return nil
 	}
 	return document.Content[0]
@@ -175,16 +178,28 @@ func syntaxLine(data []byte) int {
 	if ends[len(ends)-1] != len(data) {
 		ends = append(ends, len(data))
 	}
-	good, bad := 0, len(ends)-1
-	for bad-good > 1 {
-		middle := (good + bad) / 2
-		if parses(data[:ends[middle]]) {
-			good = middle
-		} else {
-			bad = middle
+	good := 0
+	for {
+		bad := len(ends) - 1
+		for bad-good > 1 {
+			middle := (good + bad) / 2
+			if parses(data[:ends[middle]]) {
+				good = middle
+			} else {
+				bad = middle
+			}
 		}
+		// A line within a text or a list of several lines ends what does not parse, and is not wrong.
+		const several = 64
+		next := bad + 1
+		for next < min(len(ends), bad+several) && !parses(data[:ends[next]]) {
+			next++
+		}
+		if next >= min(len(ends), bad+several) {
+			return max(bad, 1)
+		}
+		good = next
 	}
-	return max(bad, 1)
 }
 
 func parses(data []byte) bool {

@@ -67,7 +67,7 @@ func (w *walker) text(value string, s *schemaNode, path string, at position) (an
 	}
 	if len(choices) > 0 && !slices.Contains(choices, value) {
 		w.add(at, Problem{Field: path, Value: shorten(value), Message: quote(value) + " is not supported",
-			Suggestion: didYouMean(value, choices, "choice")})
+			Suggestion: choice(value, choices)})
 		return nil, false
 	}
 	if path == leaseTimePath {

@@ -9,17 +9,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxValues bounds the values of one file after aliases, so that a few lines of aliases to
-// aliases ("billion laughs") do not become a large region. A region of 4,096 servers has some 50,000.
-const maxValues = 200_000
-
 // walker checks YAML nodes against the schema and makes a tree of plain values of what is right.
 type walker struct {
 	file     string
 	index    positions
 	problems Problems
-	// values seen; more than maxValues end the walk.
-	values int
 	// formats that did not fit, by path. The rules of Validate explain most of them better, so
 	// that they are reported only when no rule had a word to say.
 	formats []Problem
@@ -27,7 +21,7 @@ type walker struct {
 
 func (w *walker) add(at position, p Problem) {
 	p.File, p.Line, p.Column = w.file, at.line, at.column
-	w.problems = append(w.problems, p)
+	w.problems = append(w.problems, p.spelt())
 }
 
 // addFormats reports the wrong formats of which nothing was said yet.
@@ -70,16 +64,7 @@ func (w *walker) value(n *yaml.Node, s *schemaNode, path string) (any, bool) {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	w.values++
 	switch {
-	case w.values > maxValues:
-		if w.values == maxValues+1 {
-			w.add(at, Problem{
-				Field: path, Message: fmt.Sprintf("the file has more than %d values, counting aliases as often as they are used", maxValues),
-				Suggestion: "write a smaller file",
-			})
-		}
-		return nil, false
 	case isNull(n):
 		return nil, false
 	case s.Free:
@@ -125,6 +110,8 @@ func (w *walker) wrongType(n *yaml.Node, s *schemaNode, path string, at position
 		p.Suggestion = "write true or false, without quotes"
 	case s.Type == "integer" && decimal.MatchString(n.Value):
 		p.Suggestion = "remove the quotes"
+	case s.Type == "string" && n.Kind == yaml.ScalarNode && len(s.Enum) > 0:
+		p.Suggestion = choice(n.Value, s.Enum)
 	case s.Type == "string" && n.Kind == yaml.ScalarNode:
 		p.Suggestion = fmt.Sprintf("put it in quotes: %s", quote(n.Value))
 	}

@@ -1,8 +1,11 @@
 package region
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
 )
@@ -57,6 +60,29 @@ func tolerance(word string) int {
 	default:
 		return 3
 	}
+}
+
+// choice is the suggestion for a word that is not among the choices. Releases of OpenStack have a number as well.
+func choice(word string, choices []string) string {
+	if release := releaseNumbers[word]; release != "" && slices.Contains(choices, string(release)) {
+		return "did you mean " + quote(string(release)) + "?"
+	}
+	return didYouMean(word, choices, "choice")
+}
+
+// releaseNumbers of OpenStack, https://releases.openstack.org.
+var releaseNumbers = map[string]OpenStackRelease{"2025.1": ReleaseEpoxy, "2026.1": ReleaseGazpacho}
+
+// spelt names a character that can't be told from a space, or from a letter of ASCII if what was meant looks the same.
+func (p Problem) spelt() Problem {
+	guessed := strings.HasPrefix(p.Suggestion, "did you mean ")
+	for i, c := range []rune(p.Value) {
+		if c >= utf8.RuneSelf && (guessed || unicode.In(c, unicode.Zs, unicode.Cf)) {
+			p.Message += fmt.Sprintf("; its character %d is %U, which is not ASCII", i+1, c)
+			break
+		}
+	}
+	return p
 }
 
 func sameLetters(a, b string) bool {

@@ -86,7 +86,7 @@ func (v *validator) bad(path, value, message, suggestion string) {
 	v.problems = append(v.problems, Problem{
 		File: v.file, Line: at.line, Column: at.column,
 		Field: path, Value: shorten(value), Message: quote(value) + " " + message, Suggestion: suggestion,
-	})
+	}.spelt())
 }
 
 // missing reports a field that the schema does not require but the rest of the region does.
