@@ -61,6 +61,8 @@ func (h *hostNetworkValidator) name(path, name string) {
 	h.links[name] = path
 }
 
+var interfaceNames = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
 // interfaceName checks what Linux takes as the name of a network interface (dev_valid_name in
 // net/core/dev.c), without the names that sysctl and the kernel keep for themselves.
 func (v *validator) interfaceName(path, name string) bool {
@@ -72,7 +74,7 @@ func (v *validator) interfaceName(path, name string) bool {
 		v.bad(path, name, fmt.Sprintf("has %d bytes, an interface name at most %d", len(name), longest), "write a shorter name")
 	case name == "." || name == ".." || name == "lo" || name == "all" || name == "default":
 		v.bad(path, name, "is kept by the kernel for itself", "choose another name, e.g. lan0")
-	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' || c == ':' || c == '%' }):
+	case !interfaceNames.MatchString(name): // the kernel takes more, which would mean something to what reads configuration
 		v.bad(path, name, "is not an interface name", "use letters, digits, '-', '_' and '.'")
 	default:
 		return true

@@ -18,7 +18,7 @@ type evaluation struct {
 	items []item
 	// format of the file; empty for oslo.config's.
 	format string
-	errs    []error
+	errs   []error
 	// steps are noted if traced is set.
 	traced bool
 	steps  []step

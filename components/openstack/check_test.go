@@ -3,6 +3,7 @@ package openstack_test
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"strings"
 	"testing"
 
@@ -101,6 +102,38 @@ func TestCheck(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 		})
+	}
+}
+
+// The example that operators begin with is right in everything, and rendered to what every host of it becomes.
+func TestExample(t *testing.T) {
+	text, err := os.ReadFile("../../region.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := region.Load(text, "region.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := openstack.Check(doc, nil)
+	if err != nil || problems != nil {
+		t.Fatal(err, problems)
+	}
+	region.Default(doc.Region)
+	clusters, err := openstack.Clusters(doc.Region, func(string) ([]region.Patch, error) { return nil, fs.ErrNotExist })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clusters {
+		in := programInput(c.Spec.Release)
+		in.Cluster, in.RegionName = c, doc.Region.Name
+		s, err := openstack.Desired(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Objects) == 0 || len(s.Nodes) == 0 {
+			t.Errorf("%s: %d objects, %d nodes", c.Name, len(s.Objects), len(s.Nodes))
+		}
 	}
 }
 

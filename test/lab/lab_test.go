@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )
 
@@ -115,6 +116,10 @@ func TestRegion(t *testing.T) {
 			doc, err := region.Load(b, "region.yaml")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, b)
+			}
+			problems, err := openstack.Check(doc, nil)
+			if err != nil || problems.Err() != nil {
+				t.Errorf("%v\n%v", err, problems)
 			}
 			if got, want := len(doc.Region.Spec.OpenStack.Clusters) > 0, spec.OpenStack != nil; got != want {
 				t.Errorf("OpenStack is declared: %v, want %v", got, want)
