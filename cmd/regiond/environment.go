@@ -3,8 +3,6 @@ package main
 import (
 	"os"
 	"syscall"
-
-	"github.com/spf13/cobra"
 )
 
 // proxyVariables are those that HTTP clients, Go's and others', take a proxy from.
@@ -12,12 +10,12 @@ var proxyVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 }
 
+// downloads are the commands that fetch from elsewhere: packages of images. `lab up` does so for images that are missing.
+var downloads = []string{"regiond image build", "regiond lab up"}
+
 // ignoreProxy makes this process and those that it starts connect directly. Company hosts have a proxy in their environment, which
-// reaches no address of a region; only `regiond image build` downloads from elsewhere.
-func ignoreProxy(cmd *cobra.Command) error {
-	if cmd.CommandPath() == "regiond image build" {
-		return nil
-	}
+// reaches no address of a region.
+func ignoreProxy() error {
 	for _, v := range proxyVariables {
 		if err := os.Unsetenv(v); err != nil {
 			return err

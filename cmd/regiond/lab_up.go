@@ -59,6 +59,9 @@ alone: run it again after anything. Images that are missing are built first.`,
 			if err != nil {
 				return err
 			}
+			if err := ignoreProxy(); err != nil { // for the seed host and the nodes, which this process starts
+				return err
+			}
 			if err := bringUp(ctx, l, config); err != nil {
 				return fmt.Errorf("lab %s is not up after %s:\n%w", l.Name, time.Since(started).Round(time.Second), err)
 			}

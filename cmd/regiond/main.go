@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,7 +60,12 @@ servers of the region through their BMCs.`,
 		SilenceUsage:  true, // all flags would hide the failure
 	}
 	cobra.EnableTraverseRunHooks = true // those of image and lab do not replace the root's
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return ignoreProxy(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if slices.Contains(downloads, cmd.CommandPath()) {
+			return nil
+		}
+		return ignoreProxy()
+	}
 	root.AddCommand(
 		newValidateCommand(), newConfigCommand(), newPreflightCommand(),
 		newRunCommand(), newInstallCommand(), newResetCommand(),

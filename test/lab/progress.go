@@ -3,6 +3,8 @@ package lab
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -118,6 +120,7 @@ func (l Lab) Client() (client.Client, error) {
 		return nil, err
 	}
 	config.Dial = l.seed().Dial
+	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // the lab has no other side
 	config.Timeout = 10 * time.Second
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
