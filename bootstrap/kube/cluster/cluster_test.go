@@ -344,3 +344,26 @@ func TestComponents(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 }
+
+// A folder below /sys/fs/cgroup need not be a hierarchy: nothing is made in one that is not.
+func TestHierarchyIsAMount(t *testing.T) {
+	dir := t.TempDir()
+	for _, folder := range []string{dir, filepath.Join(dir, "missing")} {
+		if is, err := isHierarchy(folder); is || err != nil {
+			t.Errorf("%s is taken for a hierarchy of cgroup v1: %t, %v", folder, is, err)
+		}
+	}
+	// This machine's own hierarchies of cgroup v1, where it has some.
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		left, right, _ := strings.Cut(line, " - ")
+		if fields := strings.Fields(left); strings.HasPrefix(right, "cgroup ") && len(fields) > 4 {
+			if is, err := isHierarchy(fields[4]); !is || err != nil {
+				t.Errorf("%s is not taken for a hierarchy of cgroup v1: %v", fields[4], err)
+			}
+		}
+	}
+}
