@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"regiond.dev/regiond/machine/atomicfile"
 )
@@ -71,7 +72,7 @@ var entries = []Entry{
 }
 
 // Entries are all rows in the order in which a reset removes them.
-func Entries() []Entry { return append([]Entry(nil), entries...) }
+func Entries() []Entry { return slices.Clone(entries) }
 
 // Find returns the row of an entry of a data directory by its file name. Files that were being written when regiond was killed belong
 // to the row of the file that they were to be.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 )
 
 // applet runs a program with its arguments (the first is its name) and returns its exit code.
@@ -39,7 +40,10 @@ func Main(args []string) (handled bool) {
 	}
 	// The components read their own name and arguments from here, too.
 	os.Args = args
-	nameProcess(filepath.Base(args[0]))
+	if name := filepath.Base(args[0]); name != "kubectl" { // which writes files for the user who calls it
+		nameProcess(name)
+		syscall.Umask(0o022) // the users in pods must be able to read what is unpacked for them
+	}
 	os.Exit(run(args))
 	return true
 }

@@ -88,12 +88,16 @@ ip route add default via 10.255.0.254 dev host0
 // run is a regiond with nothing but the control plane. It prints the components' state whenever it changes and "ready".
 func run(args []string) error {
 	dataDir, executable := args[0], args[1]
+	syscall.Umask(0o077) // of a hardened root shell
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	renewals := newRenewalClock(dataDir)
 	keys, err := pki.Load(filepath.Join(dataDir, "pki"), pki.WithClock(renewals.now))
 	if err != nil {
+		return err
+	}
+	if err := datadir.Bin.Make(dataDir); err != nil {
 		return err
 	}
 	extracted, err := payload.Extract(filepath.Join(dataDir, "bin"))
