@@ -46,6 +46,12 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 	if err := t.configure(ctx, d.Configure); err != nil {
 		return err
 	}
+	if err := t.leaveCluster(ctx, d.Leave); err != nil {
+		return err
+	}
+	if err := t.returned(ctx); err != nil {
+		return err
+	}
 	if d.Map {
 		if err := t.mapHosts(ctx, d.MapAgain); err != nil {
 			return err
@@ -142,8 +148,8 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Hosts that are no longer the cluster's.
-	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.input.Hosts); err != nil {
+	// Of hosts that are no longer there.
+	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held()); err != nil {
 		return err
 	}
 	if err := t.Templates.Prune(ctx); err != nil {
@@ -192,16 +198,23 @@ func (t *turn) configure(ctx context.Context, names []string) error {
 		return nil
 	}
 	nodes := map[string]configuration.Configuration{}
-	var hosts []openstack.Host
 	for _, h := range t.input.Hosts {
-		hosts = append(hosts, h)
 		if slices.Contains(names, h.Name) {
 			nodes[h.Name] = t.state.Nodes[h.Name]
 		}
 	}
-	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nodes, hosts)
+	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nodes, t.held())
 	for _, name := range written {
 		t.log.Info("node is configured", slog.String("host", name))
 	}
 	return err
+}
+
+// held are the hosts whose configuration is the cluster's: its own, and those that leave it.
+func (t *turn) held() []openstack.Host {
+	hosts := slices.Clone(t.input.Hosts)
+	for _, l := range t.facts.Leaving {
+		hosts = append(hosts, openstack.Host{Name: l.Name})
+	}
+	return hosts
 }

@@ -49,6 +49,8 @@ type Decision struct {
 	Configure []string
 	// Map starts the job that maps hosts to their cell; MapAgain removes one that has ended first.
 	Map, MapAgain bool
+	// Leave takes steps of hosts that leave the cluster.
+	Leave []Leave
 	// Prune what is no longer wished.
 	Prune bool
 	// Record that there is a database now. It comes before anything is written into it.
@@ -67,8 +69,9 @@ func Decide(f Facts, now time.Time) Decision {
 	d.rollout()
 	d.probes()
 	d.nodes()
+	d.leaving()
 	d.describe()
-	return Decision{Apply: d.apply, Probe: d.probe, Configure: d.configure, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
+	return Decision{Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
 		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),
 		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, After: d.After}
 }
@@ -81,6 +84,7 @@ type decider struct {
 	probe, configure   []string
 	mapHosts, mapAgain bool
 	prune              bool
+	leave              []Leave
 	conditions         []metav1.Condition
 	services           []region.OpenStackService
 	nodeStates         []region.OpenStackNode

@@ -4,4 +4,5 @@ package controller
 var (
 	Doubt         = doubt
 	DatabaseThere = databaseThere
+	LeaveDecision = leave
 )

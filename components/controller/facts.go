@@ -29,6 +29,8 @@ type Facts struct {
 	Probes map[string]Probe
 	// Nodes that are wished, sorted by name.
 	Nodes []NodeFacts
+	// Leaving are hosts that were nodes, and are to be no longer.
+	Leaving []Leaving
 	// NodesError is why Nova and Neutron could not be asked for them.
 	NodesError string
 	// Mapping is the state of the job that maps hosts to their cell.
@@ -114,6 +116,8 @@ type NodeFacts struct {
 	// Stored: the configuration was written for the host, with this release.
 	Stored        string
 	StoredRelease string
+	// Others are clusters whose compute services the host was given before, and whose guests may still be on it.
+	Others []string
 	// Applied digest by the host's own word, and what its condition Configured says.
 	Applied    string
 	Configured string // status of the condition, empty without one

@@ -44,6 +44,10 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		if err := t.Client.Get(ctx, client.ObjectKey{Name: in.Name}, h); client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		if n.Others, err = rollout.ComputeOf(ctx, t.Metadata, h, in.Name); err != nil {
+			return err
+		}
+		n.Others = slices.DeleteFunc(n.Others, func(of string) bool { return of == t.cluster.Name })
 		if c := h.Status.Configuration; c != nil {
 			n.Applied, n.Started = c.Digest, started(c.Processes)
 		}
@@ -54,6 +58,9 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		t.facts.Nodes = append(t.facts.Nodes, n)
 	}
 	slices.SortFunc(t.facts.Nodes, func(a, b NodeFacts) int { return strings.Compare(a.Name, b.Name) })
+	if err := t.leavingFacts(ctx); err != nil {
+		return err
+	}
 	return t.mapping(ctx)
 }
 

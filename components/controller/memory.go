@@ -9,6 +9,7 @@ import (
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/retirement"
 )
 
 // memory keeps observations by the UID of the cluster. Losing it costs that they are made again, nothing else.
@@ -40,6 +41,15 @@ type observations struct {
 		by   map[string]gate.Host
 		err  error
 	}
+	// leaving are the hosts that leave the cluster, by name.
+	leaving map[string]*surveyed
+}
+
+// surveyed is what a cluster said of a host when it was asked.
+type surveyed struct {
+	time  time.Time
+	cloud *retirement.Cloud
+	err   error
 }
 
 // check is that something was found, or brought, to what is wished.
@@ -61,7 +71,7 @@ func (m *memory) of(uid types.UID) *observations {
 	}
 	o := m.by[uid]
 	if o == nil {
-		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}}
+		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, leaving: map[string]*surveyed{}}
 		m.by[uid] = o
 	}
 	return o

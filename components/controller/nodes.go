@@ -19,7 +19,7 @@ const nodePoll = time.Minute
 func (d *decider) nodes() {
 	unmapped := false
 	for _, n := range d.f.Nodes {
-		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && !d.f.Database.Lost() && d.mayConfigure(n) {
+		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && !d.f.Database.Lost() && len(n.Others) == 0 && d.mayConfigure(n) {
 			d.configure = append(d.configure, n.Name)
 		}
 		message := d.nodeMessage(n)
@@ -55,6 +55,9 @@ func (d *decider) nodeMessage(n NodeFacts) string {
 	switch {
 	case n.Wished == "":
 		return "its configuration is not known; see the condition " + region.ConditionConfigured
+	case len(n.Others) > 0:
+		return fmt.Sprintf("it has compute services of OpenStack cluster %s, and guests of that may be on it; if the cluster is declared, it "+
+			"releases the host when they are gone; else declare it again, or retire the host: regiond server retire %s", strings.Join(n.Others, ", "), n.Name)
 	case n.Stored == "":
 		return "it gets its configuration once all gates are passed"
 	case n.Stored != n.Wished:

@@ -8,8 +8,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/region"
 )
 
@@ -52,6 +55,26 @@ func (Prober) Ensure(ctx context.Context, s *keystone.Session, c keystone.Catalo
 // Hosts are what Nova and Neutron know.
 func (Prober) Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error) {
 	return gate.Hosts(ctx, t, s)
+}
+
+// Ask what a cluster knows of a host.
+func (Prober) Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
+	return retirement.Ask(ctx, t, s, cluster, host)
+}
+
+// Close disables the compute service of a host.
+func (Prober) Close(ctx context.Context, c *retirement.Cloud, host, reason string) error {
+	return c.Close(ctx, host, reason, func(string) {})
+}
+
+// Open enables a compute service.
+func (Prober) Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error {
+	return services.Update(ctx, t.Clients(s).Nova, service, services.UpdateOpts{Status: services.ServiceEnabled}).Err
+}
+
+// Forget deletes what a cluster knows of a host.
+func (Prober) Forget(ctx context.Context, c *retirement.Cloud, host string) error {
+	return c.Forget(ctx, host, func(string) {})
 }
 
 // independent gates need no token.

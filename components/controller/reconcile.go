@@ -16,6 +16,7 @@ import (
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -65,6 +66,13 @@ type Cloud interface {
 	Ensure(ctx context.Context, s *keystone.Session, c keystone.Catalogue) ([]string, error)
 	// Hosts are what Nova and Neutron know of compute hosts, by name.
 	Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error)
+	// Ask what a cluster knows of one host, its guests above all.
+	Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*retirement.Cloud, error)
+	// Close disables the compute service of a host; Open enables it again.
+	Close(ctx context.Context, c *retirement.Cloud, host, reason string) error
+	Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error
+	// Forget deletes what the cluster knows of a host. Its compute service MUST NOT run.
+	Forget(ctx context.Context, c *retirement.Cloud, host string) error
 }
 
 // turn is one reconciliation of one cluster.

@@ -36,6 +36,7 @@ import (
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
@@ -396,6 +397,10 @@ type cloud struct {
 	target  gate.Target
 	ensured keystone.Catalogue
 	hosts   map[string]gate.Host
+	// guests on hosts.
+	guests map[string][]retirement.Instance
+	// did is what was done to hosts, in order.
+	did []string
 }
 
 func (c *cloud) Login(_ context.Context, t gate.Target) (*keystone.Session, error) {
@@ -415,6 +420,39 @@ func (c *cloud) Ensure(_ context.Context, _ *keystone.Session, wish keystone.Cat
 
 func (c *cloud) Hosts(context.Context, gate.Target, *keystone.Session) (map[string]gate.Host, error) {
 	return c.hosts, nil
+}
+
+func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
+	if err := c.failing["ask"]; err != nil {
+		return nil, err
+	}
+	a := &retirement.Cloud{Cluster: cluster, Instances: c.guests[host]}
+	if h, ok := c.hosts[host]; ok {
+		a.Services, a.Agents = []services.Service{*h.Service}, h.Agents
+	}
+	return a, nil
+}
+
+func (c *cloud) Close(_ context.Context, _ *retirement.Cloud, host, reason string) error {
+	c.did = append(c.did, "disable "+host)
+	c.hosts[host].Service.Status, c.hosts[host].Service.DisabledReason = "disabled", reason
+	return nil
+}
+
+func (c *cloud) Open(_ context.Context, _ gate.Target, _ *keystone.Session, service string) error {
+	for _, h := range c.hosts {
+		if h.Service.ID == service {
+			c.did = append(c.did, "enable "+h.Service.Host)
+			h.Service.Status, h.Service.DisabledReason = "enabled", ""
+		}
+	}
+	return nil
+}
+
+func (c *cloud) Forget(_ context.Context, _ *retirement.Cloud, host string) error {
+	c.did = append(c.did, "forget "+host)
+	delete(c.hosts, host)
+	return nil
 }
 
 // register plays a nova-compute that starts.

@@ -88,7 +88,7 @@ func (s *Survey) Vacate(ctx context.Context, progress func(text string)) error {
 		return err
 	}
 	for _, c := range s.Clouds {
-		if err := c.close(ctx, s.Name, progress); err != nil {
+		if err := c.Close(ctx, s.Name, disabledReason, progress); err != nil {
 			return err
 		}
 	}
@@ -101,20 +101,20 @@ func (s *Survey) Vacate(ctx context.Context, progress func(text string)) error {
 // Forget deletes what the clouds know of the host. Its machine is off: a service that runs would register again.
 func (s *Survey) Forget(ctx context.Context, progress func(text string)) error {
 	for _, c := range s.Clouds {
-		if err := c.forget(ctx, s.Name, progress); err != nil {
+		if err := c.Forget(ctx, s.Name, progress); err != nil {
 			return fmt.Errorf("OpenStack cluster %s: %w", c.Cluster, err)
 		}
 	}
 	return nil
 }
 
-// close disables the host's services and looks again.
-func (c *Cloud) close(ctx context.Context, name string, progress func(string)) error {
+// Close disables the host's services, with a reason that Nova shows, and looks again.
+func (c *Cloud) Close(ctx context.Context, name, reason string, progress func(string)) error {
 	for _, v := range c.Services {
 		if v.Status == string(services.ServiceDisabled) {
 			continue
 		}
-		o := services.UpdateOpts{Status: services.ServiceDisabled, DisabledReason: disabledReason}
+		o := services.UpdateOpts{Status: services.ServiceDisabled, DisabledReason: reason}
 		if _, err := services.Update(ctx, c.clients.Nova, v.ID, o).Extract(); err != nil {
 			return fmt.Errorf("disable %s on %s: %w", v.Binary, name, err)
 		}
@@ -192,8 +192,8 @@ func (s *Survey) stopServer(ctx context.Context, o Options) error {
 	return host.Remove(ctx, s.api, s.Name)
 }
 
-// forget deletes what a cloud knows of the host.
-func (c *Cloud) forget(ctx context.Context, name string, progress func(string)) error {
+// Forget deletes what a cloud knows of the host. The host's compute service MUST NOT run: it would register again.
+func (c *Cloud) Forget(ctx context.Context, name string, progress func(string)) error {
 	for _, a := range c.Agents {
 		if err := gate.Absent(deleteAgent(ctx, c.clients.Neutron, a.ID)); err != nil {
 			return fmt.Errorf("delete Neutron's %s: %w", a.Binary, err)
@@ -256,7 +256,7 @@ func (c *Cloud) verify(ctx context.Context, name string) error {
 	if err := c.refresh(ctx, name); err != nil {
 		return err
 	}
-	if !c.empty() {
+	if !c.Empty() {
 		return errors.New("something of it came back while it was deleted; is the machine off? retry")
 	}
 	return nil

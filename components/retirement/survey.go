@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
@@ -72,7 +73,8 @@ type Cloud struct {
 	clients gate.Clients
 }
 
-func (c *Cloud) empty() bool {
+// Empty says that the cluster knows nothing of the host.
+func (c *Cloud) Empty() bool {
 	return len(c.Instances)+len(c.Services)+len(c.Agents)+len(c.Providers) == 0
 }
 
@@ -154,14 +156,17 @@ func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, giv
 	if err != nil {
 		return err
 	}
-	c := &Cloud{Cluster: cluster.Name, Instances: []Instance{}, clients: to.Clients(session)}
-	if err := c.refresh(ctx, s.Name); err != nil {
-		return err
-	}
-	if !c.empty() {
+	c, err := Ask(ctx, to, session, cluster.Name, s.Name)
+	if err == nil && !c.Empty() {
 		s.Clouds = append(s.Clouds, c)
 	}
-	return nil
+	return err
+}
+
+// Ask asks one OpenStack cluster what it knows of a host.
+func Ask(ctx context.Context, to gate.Target, session *keystone.Session, cluster, host string) (*Cloud, error) {
+	c := &Cloud{Cluster: cluster, Instances: []Instance{}, clients: to.Clients(session)}
+	return c, c.refresh(ctx, host)
 }
 
 // refresh asks Nova, Neutron and Placement for all that is on or of the host.
@@ -256,15 +261,10 @@ func providers(ctx context.Context, c gate.Clients, name string) ([]resourceprov
 func (s *Survey) Refusal() error {
 	var guests []string
 	for _, c := range s.Clouds {
-		for _, i := range c.Instances {
-			guests = append(guests, i.String())
-		}
-		for _, i := range c.Held {
-			guests = append(guests, i.String()+", which is on its way to or from it")
-		}
+		guests = append(guests, c.Guests()...)
 	}
 	if len(guests) > 0 {
-		return fmt.Errorf("%d instances are on %s: %s; %s", len(guests), s.Name, listed(guests), remedy)
+		return fmt.Errorf("%d instances are on %s: %s; %s", len(guests), s.Name, Listed(guests), Remedy)
 	}
 	var errs []error
 	for _, u := range s.Unasked {
@@ -274,15 +274,28 @@ func (s *Survey) Refusal() error {
 	return errors.Join(errs...)
 }
 
-// remedy for guests that are in the way. Nova can't move them between hosts yet: libvirt's daemons do not reach each other.
-const remedy = "no guest can be moved to another host yet: delete those that are not needed; of each other one make an image and start " +
+// Guests are the instances on the host, and those on their way to or from it, in words.
+func (c *Cloud) Guests() []string {
+	var all []string
+	for _, i := range c.Instances {
+		all = append(all, i.String())
+	}
+	for _, i := range c.Held {
+		all = append(all, i.String()+", which is on its way to or from it")
+	}
+	return all
+}
+
+// Remedy for guests that are in the way. Nova can't move them between hosts yet: libvirt's daemons do not reach each other.
+const Remedy = "no guest can be moved to another host yet: delete those that are not needed; of each other one make an image and start " +
 	"another guest from that (regiond openstack -- server stop ID; server image create --wait --name NAME ID; server create --image NAME ...), " +
 	"then delete it"
 
 // maxListed bounds how many guests a message names.
 const maxListed = 20
 
-func listed(all []string) string {
+// Listed is a list in words, of which a message names the first.
+func Listed(all []string) string {
 	if more := len(all) - maxListed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxListed], ", "), more)
 	}

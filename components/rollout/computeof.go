@@ -12,6 +12,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/node/configuration"
 	"regiond.dev/regiond/region"
 )
 
@@ -29,9 +30,8 @@ func recordCompute(ctx context.Context, c client.Client, cluster, name string) e
 	return setComputeOf(ctx, c, h, append(of, cluster))
 }
 
-// ForgetCompute takes a cluster out of the record of a Host. It MUST NOT be called before it was shown that none of the cluster's
-// guests is on the host and that the host no longer runs the cluster's compute service.
-func ForgetCompute(ctx context.Context, c client.Client, cluster, name string) error {
+// forgetCompute takes a cluster out of the record of a Host.
+func forgetCompute(ctx context.Context, c client.Client, cluster, name string) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
 		return client.IgnoreNotFound(err)
@@ -54,7 +54,7 @@ func setComputeOf(ctx context.Context, c client.Client, h *region.Host, of []str
 
 // ComputeOf returns the OpenStack clusters whose compute services a host was given: those recorded on its Host, which may be nil, and
 // the one that its stored configuration is of, which a regiond that kept no record may have written.
-func ComputeOf(ctx context.Context, c client.Client, h *region.Host, name string) ([]string, error) {
+func ComputeOf(ctx context.Context, c client.Reader, h *region.Host, name string) ([]string, error) {
 	var of []string
 	if h != nil {
 		of = h.ComputeOf()
@@ -86,4 +86,36 @@ func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.O
 		return fmt.Errorf("configuration of host %s: %w", s.GetName(), err)
 	}
 	return nil
+}
+
+// StopNode replaces the configuration of a host by one without services: its agent stops those of the cluster. It MUST NOT be called
+// while guests are on the host.
+func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, name string) error {
+	h := &region.Host{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
+		return err
+	}
+	of, err := ComputeOf(ctx, c, h, name)
+	if err != nil || !slices.Contains(of, cluster.Name) {
+		return err // it was released, and the caller's cache lags
+	}
+	_, err = applyNode(ctx, c, cluster, configuration.Configuration{}, openstack.Host{Name: name, UID: h.UID})
+	return err
+}
+
+// ReleaseNode deletes the stored configuration of a host, if it is of the cluster, and takes the cluster out of the host's record. It
+// MUST NOT be called before it was shown that none of the cluster's guests is on the host, and that the host no longer runs the
+// cluster's compute service.
+func ReleaseNode(ctx context.Context, c client.Client, cluster, name string) error {
+	stored := &corev1.Secret{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, stored)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if err == nil && stored.Labels[openstack.LabelCluster] == cluster {
+		if err := c.Delete(ctx, stored, client.Preconditions{UID: &stored.UID}); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return forgetCompute(ctx, c, cluster, name)
 }
