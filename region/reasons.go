@@ -1,7 +1,15 @@
 package region
 
+// Reasons of all conditions of an OpenStackCluster.
+const (
+	// ReasonNotChecked: the regiond that runs has not looked at it since it started. Before, it was what an earlier one saw.
+	ReasonNotChecked = "NotChecked"
+)
+
 // Reasons of the condition Configured of an OpenStackCluster.
 const (
+	// ReasonDatabaseMissing: the cluster's database was there before and is not now. None is created in its place.
+	ReasonDatabaseMissing = "DatabaseMissing"
 	// ReasonNotConfigurable: something that the configuration depends on is missing, e.g. the release's images.
 	ReasonNotConfigurable = "NotConfigurable"
 	// ReasonNotPinned: the cluster runs what an earlier regiond rolled out, and this one can't tell from which templates and images.

@@ -72,7 +72,7 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 			objects = append(objects, o)
 		}
 	}
-	of, err := t.digest(objects)
+	of, err := t.digest(ctx, objects)
 	if err != nil {
 		return err
 	}
@@ -98,12 +98,17 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 	return nil
 }
 
-// digest of objects and of what is there in their place: another generation of it is a reason to apply them again.
-func (t *turn) digest(objects []*unstructured.Unstructured) (string, error) {
+// digest of objects and of what is there in their place: another one, another generation of it or nothing is a reason to apply them
+// again.
+func (t *turn) digest(ctx context.Context, objects []*unstructured.Unstructured) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)
 	for _, o := range objects {
-		if err := e.Encode(o.Object); err != nil {
+		there, err := t.presence(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		if err := e.Encode([]any{o.Object, there}); err != nil {
 			return "", err
 		}
 		i := slices.IndexFunc(t.facts.Workloads, func(w Workload) bool { return w.Name == o.GetName() })

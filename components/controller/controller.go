@@ -15,14 +15,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -74,7 +74,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
-	if err := doubt(ctx, live, time.Now()); err != nil {
+	if err := unchecked(ctx, live, time.Now()); err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
 	templates, err := rollout.NewTemplates(live)
@@ -94,8 +94,9 @@ func Run(ctx context.Context, c Config) error {
 	return m.Start(ctx)
 }
 
-// doubt takes the word back that clusters are ready: it is that of an earlier process, and the host may have been restarted since.
-func doubt(ctx context.Context, c client.Client, now time.Time) error {
+// unchecked marks all conditions of clusters as Unknown: what they say is what an earlier process saw, and the host may have been
+// restarted since. A condition that is True and became so after this process has started is one that this process has seen.
+func unchecked(ctx context.Context, c client.Client, now time.Time) error {
 	var list region.OpenStackClusterList
 	if err := c.List(ctx, &list); err != nil {
 		return err
@@ -103,12 +104,10 @@ func doubt(ctx context.Context, c client.Client, now time.Time) error {
 	for i := range list.Items {
 		o := &list.Items[i]
 		before := o.DeepCopy()
-		k := meta.FindStatusCondition(o.Status.Conditions, region.ConditionReady)
-		if k == nil || k.Status != metav1.ConditionTrue {
+		o.Unchecked(now.Add(time.Second), now)
+		if equality.Semantic.DeepEqual(before.Status, o.Status) {
 			continue
 		}
-		k.Status, k.Reason, k.LastTransitionTime = metav1.ConditionUnknown, "Starting", metav1.NewTime(now)
-		k.Message = fmt.Sprintf("waiting for regiond, which started at %s, to look at it; nothing to do", stamp(now))
 		if err := c.Status().Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("OpenStack cluster %s: %w", o.Name, err)
 		}
@@ -151,10 +150,9 @@ func newManager(c Config) (manager.Manager, error) {
 		Metrics: metricsserver.Options{BindAddress: "0"}, // the hardware controllers serve the registry
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
 			&appsv1.Deployment{}: only, &appsv1.StatefulSet{}: only, &appsv1.ReplicaSet{}: only, &batchv1.Job{}: only,
-			&corev1.Pod{}: only, &corev1.Service{}: only,
-			&corev1.Secret{}: {Namespaces: map[string]cache.Config{host.Namespace: {}}},
+			&corev1.Pod{}: only, &corev1.Service{}: only, &corev1.Secret{}: only, &corev1.ConfigMap{}: only,
 		}},
-		// Secrets are large, and read when something changed.
+		// Secrets are large: of them only metadata is in a cache, see reads.go.
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 		Controller: config.Controller{SkipNameValidation: &again},
 	})
@@ -192,7 +190,7 @@ func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error
 		}
 		return all
 	})
-	hostSecrets := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == host.Namespace })
+	ofHosts := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == host.Namespace })
 	return ctrl.NewControllerManagedBy(m).
 		For(&region.OpenStackCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&appsv1.Deployment{}, labelled).
@@ -201,8 +199,11 @@ func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error
 		Watches(&corev1.Pod{}, labelled).
 		Watches(&corev1.Service{}, labelled).
 		Watches(&region.Host{}, every).
-		WatchesMetadata(&corev1.Secret{}, every, builder.WithPredicates(hostSecrets)).
+		WatchesMetadata(&corev1.Secret{}, every, builder.WithPredicates(ofHosts)).
+		WatchesMetadata(&corev1.Secret{}, labelled, builder.WithPredicates(predicate.Not(ofHosts))).
+		WatchesMetadata(&corev1.ConfigMap{}, labelled).
 		Named("openstackcluster").
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 30*time.Second)}).
 		Complete(c)
 }

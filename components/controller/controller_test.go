@@ -349,16 +349,22 @@ func TestFinalizerFirst(t *testing.T) {
 }
 
 // What an earlier process said of a cluster is not believed by who asks before this one has looked.
-func TestReadyIsDoubtedAtTheStart(t *testing.T) {
+func TestNothingIsBelievedAtTheStart(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.must(controller.Doubt(t.Context(), w.api, w.now))
-	if k := w.condition(region.ConditionReady); k.Status != metav1.ConditionUnknown || !strings.Contains(k.Message, "to look at it") {
-		t.Errorf("%+v", k)
+	w.must(controller.Unchecked(t.Context(), w.api, w.now))
+	s := w.cluster().Status
+	for _, k := range s.Conditions {
+		if k.Status != metav1.ConditionUnknown || k.Reason != region.ReasonNotChecked || !strings.Contains(k.Message, "not checked yet") ||
+			k.LastTransitionTime.Unix() != w.now.Unix() {
+			t.Errorf("got %+v, want that it is not checked yet", k)
+		}
 	}
-	if w.condition(region.ConditionNeutron).Status != metav1.ConditionTrue {
-		t.Error("the gates' last state is lost")
+	for _, v := range s.Services {
+		if v.Ready || v.Message == "" {
+			t.Errorf("service %+v is called ready", v)
+		}
 	}
 	w.until(always(w.controller()), "ready again", w.ready)
 }

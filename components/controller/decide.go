@@ -14,7 +14,9 @@ const (
 	// settledPoll is the age at which the proof of a gate is renewed, together with those that are not much younger.
 	settledPoll  = 3 * time.Minute
 	settledEarly = time.Minute
-	// failedPoll is the time between attempts at a gate that is not passed.
+	// floor is the least time between two turns of a cluster, whatever asks for them.
+	floor = 250 * time.Millisecond
+	// failedPoll is the time between attempts at a gate that is not passed, after a few that follow each other faster.
 	failedPoll = 5 * time.Second
 	// terminalPoll is that for what someone has to mend.
 	terminalPoll = time.Minute
@@ -89,6 +91,14 @@ type decider struct {
 	services           []region.OpenStackService
 	nodeStates         []region.OpenStackNode
 	After              time.Duration
+}
+
+// retryAfter is the time to the next attempt at a gate after failures in a row: what was just started often answers a second later.
+func retryAfter(failures int) time.Duration {
+	if failures < 1 || failures > 3 {
+		return failedPoll
+	}
+	return min(failedPoll, time.Second<<(failures-1))
 }
 
 func (d *decider) again(after time.Duration) { d.After = max(min(d.After, after), 0) }
@@ -172,6 +182,10 @@ func (d *decider) rollout() {
 // probes says which gates are to be probed: when what they are proved by has changed, when the last attempt failed, and now and then.
 // Services are asked once those that they need were proved, or else each of them would tell of the same fault.
 func (d *decider) probes() {
+	if d.f.Unreachable != "" {
+		d.again(failedPoll)
+		return
+	}
 	var early []string // gates whose proof is renewed if another one's is
 	for _, gate := range region.Gates {
 		if !d.rolledOut(gate) || slices.ContainsFunc(needs[gate], func(n string) bool { return !d.proved(n) }) {
@@ -183,7 +197,7 @@ func (d *decider) probes() {
 			case p.Terminal:
 				due = p.Time.Add(terminalPoll)
 			case p.Err != "":
-				due = p.Time.Add(failedPoll)
+				due = p.Time.Add(retryAfter(p.Failures))
 			default:
 				due = p.Time.Add(settledPoll)
 			}

@@ -22,7 +22,6 @@ const (
 	reasonProbe      = "ProbeFailed"
 	reasonEarlier    = "EarlierGate"
 	reasonDiskFull   = "DiskFull"
-	reasonDataLost   = "DatabaseMissing"
 	reasonApplied    = "Applied"
 	reasonRollingOut = "RollingOut"
 	reasonReady      = "Ready"
@@ -101,7 +100,7 @@ func (d *decider) configured() metav1.Condition {
 	case d.f.Refused != nil:
 		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: d.f.Refused.Reason, Message: d.f.Refused.Message}
 	case d.f.Database.Lost():
-		return d.no(kind, reasonDataLost, "the database of the cluster in "+d.f.Database.Folder, d.f.Database.remedy(d.f.Name))
+		return d.no(kind, region.ReasonDatabaseMissing, "the database of the cluster in "+d.f.Database.Folder, d.f.Database.remedy(d.f.Name))
 	case disk.full():
 		return d.no(kind, reasonDiskFull, fmt.Sprintf("free space on the disk of %s, which has %s of %s left and needs %s", disk.Path, bytes(disk.Free),
 			bytes(disk.Size), bytes(disk.least())),
@@ -179,6 +178,8 @@ func (d *decider) gate(gate string) metav1.Condition {
 	switch {
 	case !d.rolledOut(gate):
 		return d.no(gate, reasonStarting, "its workloads", "they are not known before the configuration is; see the condition "+region.ConditionConfigured)
+	case !probed && d.f.Unreachable != "":
+		return d.no(gate, reasonProbing, "the first proof", d.f.Unreachable)
 	case !probed:
 		for _, n := range needs[gate] {
 			if !d.proved(n) {

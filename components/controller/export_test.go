@@ -2,7 +2,9 @@ package controller
 
 // For tests of this package's start, and of what it looks at on the disk.
 var (
-	Doubt         = doubt
+	Unchecked     = unchecked
 	DatabaseThere = databaseThere
 	LeaveDecision = leave
+	Pause         = pause
+	RetryAfter    = retryAfter
 )

@@ -25,6 +25,8 @@ type Facts struct {
 	Database Database
 	// Workloads that are wished, in the order in which they are applied.
 	Workloads []Workload
+	// Unreachable is why no gate can be probed, empty if gates can be.
+	Unreachable string
 	// Probes of gates, by name: the last one of each.
 	Probes map[string]Probe
 	// Nodes that are wished, sorted by name.
@@ -104,6 +106,8 @@ type Probe struct {
 	Time time.Time
 	// Err is empty if the gate was passed.
 	Err string
+	// Failures in a row, this one included.
+	Failures int
 	// Terminal: trying again does not help before someone has changed something.
 	Terminal bool
 }

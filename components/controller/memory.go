@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"regiond.dev/regiond/components/controller/gate"
@@ -16,6 +17,29 @@ import (
 type memory struct {
 	mu sync.Mutex
 	by map[types.UID]*observations
+	// turns are when the last one of a cluster began, by its name.
+	turns map[string]time.Time
+}
+
+// early is how much too early a turn of a cluster is after the last one. If it is not, it counts as the last one from then on.
+func (m *memory) early(name string, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, some := m.turns[name]; some && now.Sub(last) >= 0 && now.Sub(last) < floor {
+		return floor - now.Sub(last)
+	}
+	if m.turns == nil {
+		m.turns = map[string]time.Time{}
+	}
+	m.turns[name] = now
+	return 0
+}
+
+// gone forgets when the last turn of a cluster was.
+func (m *memory) gone(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.turns, name)
 }
 
 // observations of one cluster. One turn of a cluster runs at a time, so they need no lock of their own.
@@ -31,6 +55,8 @@ type observations struct {
 	// applied parts: what was found to be as wished, when.
 	applied map[Part]check
 	pruned  check
+	// secret of the cluster as it was last read or written, nil if there was none.
+	secret  *corev1.Secret
 	probes  map[string]Probe
 	session *keystone.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is wished, its users' passwords too.

@@ -59,6 +59,10 @@ func (t *turn) observe(ctx context.Context) error {
 // wish finds out what is wished. What is wrong with that is a fact, and not an error of the turn.
 func (t *turn) wish(ctx context.Context) error {
 	trouble := func(reason string, err error) { t.facts.Trouble = &Trouble{Reason: reason, Message: clip(err.Error())} }
+	secret, err := t.readSecret(ctx)
+	if err != nil {
+		return err
+	}
 	stop, err := t.pin(ctx, t.Region)
 	if err != nil {
 		return err
@@ -66,31 +70,31 @@ func (t *turn) wish(ctx context.Context) error {
 	if stop != nil {
 		t.facts.Trouble = stop
 		t.input = openstack.Input{Cluster: t.cluster}
-		if t.input.Secrets, err = rollout.Secrets(ctx, t.Live, t.cluster.Name); err != nil {
+		if t.input.Secrets, err = rollout.Secrets(ctx, t.reads(), t.cluster.Name); err != nil {
 			return err
 		}
-		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, t.Region, t.cluster) // they are told of all the same
+		t.input.Hosts, err = rollout.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.facts.Release = string(t.cluster.InForce())
 	if err := region.Hop(t.cluster.InForce(), t.cluster.Spec.Release); err != nil {
 		t.facts.Refused = &Trouble{Reason: region.ReasonReleaseRefused, Message: clip(err.Error())}
 	}
-	if err := t.ensureSecrets(ctx); err != nil {
+	if err := t.ensureSecrets(ctx, secret); err != nil {
 		if apierrors.IsConflict(err) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || ctx.Err() != nil {
 			return err // of the API server: tried again
 		}
 		trouble("SecretsMissing", err)
 		return nil
 	}
-	gathered, err := rollout.Gather(ctx, t.Client, t.Region, t.cluster)
+	gathered, err := rollout.Gather(ctx, t.reads(), t.Region, t.cluster)
 	if err != nil {
 		if ctx.Err() != nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			return err
 		}
 		trouble(region.ReasonNotConfigurable, err)
 		t.input = gathered.Input
-		t.input.Hosts, err = rollout.Hosts(ctx, t.Client, t.Region, t.cluster) // they are told of all the same
+		t.input.Hosts, err = rollout.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.input = gathered.Input
@@ -169,7 +173,7 @@ func (t *turn) workloads(ctx context.Context) error {
 			if w.Present, err = runs(live, o); err != nil {
 				return err
 			}
-			if err := t.progress(ctx, &w, live, o); err != nil {
+			if err := t.progress(ctx, &w, live); err != nil {
 				return err
 			}
 		}
@@ -186,28 +190,21 @@ func (t *turn) present(ctx context.Context) error {
 	if err := errors.Join(t.Client.List(ctx, &deployments, of...), t.Client.List(ctx, &sets, of...)); err != nil {
 		return err
 	}
-	add := func(kind string, o client.Object) error {
+	add := func(o client.Object) error {
 		w := Workload{Gate: o.GetAnnotations()[openstack.AnnotationGate], Name: o.GetName(), Present: true}
-		m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return err
-		}
-		u := unstructuredOf(m)
-		u.SetAPIVersion(appsv1.SchemeGroupVersion.String())
-		u.SetKind(kind)
-		if err := t.progress(ctx, &w, o, u); err != nil {
+		if err := t.progress(ctx, &w, o); err != nil {
 			return err
 		}
 		t.facts.Workloads = append(t.facts.Workloads, w)
 		return nil
 	}
 	for i := range deployments.Items {
-		if err := add("Deployment", &deployments.Items[i]); err != nil {
+		if err := add(&deployments.Items[i]); err != nil {
 			return err
 		}
 	}
 	for i := range sets.Items {
-		if err := add("StatefulSet", &sets.Items[i]); err != nil {
+		if err := add(&sets.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -215,12 +212,15 @@ func (t *turn) present(ctx context.Context) error {
 }
 
 // progress says how far a workload is.
-func (t *turn) progress(ctx context.Context, w *Workload, live client.Object, wish *unstructured.Unstructured) error {
-	var err error
+func (t *turn) progress(ctx context.Context, w *Workload, live client.Object) error {
 	if job, ok := live.(*batchv1.Job); ok {
 		w.Failed = failedAt(job)
 	}
-	w.Waiting, err = rollout.Waiting(ctx, t.Client, wish)
+	u, err := asUnstructured(live)
+	if err != nil {
+		return err
+	}
+	w.Waiting, err = rollout.Progress(ctx, t.Client, u)
 	w.Waiting = strings.TrimPrefix(w.Waiting, w.Name+": ") // who it is of is told beside it
 	return err
 }
@@ -297,7 +297,12 @@ func contents(s *corev1.PodSpec) []string {
 
 // reach finds the addresses that probes need.
 func (t *turn) reach(ctx context.Context) error {
-	if t.input.Secrets == nil || t.cluster.Spec.Address == "" {
+	switch {
+	case t.input.Secrets == nil:
+		t.facts.Unreachable = "its secrets are missing; see the condition " + region.ConditionConfigured
+		return nil
+	case t.cluster.Spec.Address == "":
+		t.facts.Unreachable = "it has no address; see the condition " + region.ConditionConfigured
 		return nil
 	}
 	t.target = Target(t.cluster, t.input.Secrets)
@@ -311,7 +316,8 @@ func (t *turn) reach(ctx context.Context) error {
 			return err
 		}
 		if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
-			return nil // not applied yet
+			t.facts.Unreachable = "the Service " + name + " is not there yet"
+			return nil
 		}
 		*at.address = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(at.port))
 	}
@@ -333,7 +339,11 @@ func (t *turn) pods(ctx context.Context) error {
 		for _, c := range p.Status.ContainerStatuses {
 			starts += c.RestartCount
 		}
-		t.incarnations[name] = append(t.incarnations[name], fmt.Sprintf("%s/%d", p.UID, starts))
+		// What failed while a pod was not ready is tried again at once when it is.
+		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		t.incarnations[name] = append(t.incarnations[name], fmt.Sprintf("%s/%d/%v", p.UID, starts, ready))
 	}
 	return nil
 }
@@ -358,8 +368,4 @@ func (t *turn) fingerprint(name string) string {
 	fmt.Fprintln(h, t.cluster.Spec.Address, t.target.MariaDB, t.target.Memcached)
 	h.Write(secrets)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-func unstructuredOf(m map[string]any) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: m}
 }

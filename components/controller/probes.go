@@ -125,6 +125,10 @@ func (t *turn) pass(ctx context.Context, name string) Probe {
 	p := Probe{Of: t.fingerprint(name), Time: end}
 	if err != nil {
 		p.Err = err.Error()
+		p.Failures = 1
+		if last := t.seen.probes[name]; last.Of == p.Of && last.Err != "" {
+			p.Failures += last.Failures
+		}
 		var ambiguous *keystone.AmbiguousError
 		p.Terminal = errors.As(err, &ambiguous)
 		t.log.Warn("gate not passed", slog.String("gate", name), slog.Any("error", err))

@@ -96,10 +96,14 @@ type turn struct {
 
 // Reconcile is one turn: observe, decide, act, write the status.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if early := c.memory.early(req.Name, c.Now()); early > 0 {
+		return ctrl.Result{RequeueAfter: early}, nil
+	}
 	cluster := &region.OpenStackCluster{}
 	if err := c.Live.Get(ctx, req.NamespacedName, cluster); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			c.metrics.gone(req.Name)
+			c.memory.gone(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -130,10 +134,15 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := t.report(ctx, after); err != nil {
 		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
+	return ctrl.Result{RequeueAfter: pause(d, after)}, nil
+}
+
+// pause until the next turn, if nothing happens first: after is what was decided after the decision d was carried out.
+func pause(d, after Decision) time.Duration {
 	if len(after.Apply) > len(d.Apply) || len(after.Probe) > 0 {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // what was proved lets others begin
+		return floor // what was proved lets others begin
 	}
-	return ctrl.Result{RequeueAfter: max(after.After, 100*time.Millisecond)}, nil
+	return max(after.After, floor)
 }
 
 // report writes the status if it changed, and logs and counts what did.

@@ -119,6 +119,7 @@ func (t *turn) reuse(ctx context.Context, secret *corev1.Secret) error {
 	if err := t.Live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
+	t.seen.secret = secret.DeepCopy()
 	t.log.Info("secrets of the removed cluster of this name are used again", slog.String("removed", since))
 	return nil
 }

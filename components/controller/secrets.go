@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,13 +23,11 @@ import (
 const AnnotationGenerated = "regiond.dev/generated"
 
 // ensureSecrets makes the namespace of a cluster and generates those of its secrets that never were. Kubernetes encrypts them at rest.
-func (t *turn) ensureSecrets(ctx context.Context) error {
+func (t *turn) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
 	name := openstack.Namespace(t.cluster.Name)
-	secret := &corev1.Secret{}
-	err := t.Live.Get(ctx, client.ObjectKey{Namespace: name, Name: openstack.SecretName}, secret)
-	missing := apierrors.IsNotFound(err)
-	if err != nil && !missing {
-		return err
+	missing := secret == nil
+	if missing {
+		secret = &corev1.Secret{}
 	}
 	tree := map[string]any{}
 	if b := secret.Data[openstack.SecretKey]; !missing && len(b) > 0 {
@@ -77,7 +76,8 @@ func (t *turn) ensureSecrets(ctx context.Context) error {
 		if err := t.Live.Create(ctx, secret); err != nil {
 			return err
 		}
-		t.log.Info("secrets generated", "secrets", len(all))
+		t.seen.secret = secret.DeepCopy()
+		t.log.Info("secrets generated", slog.Int("secrets", len(all)))
 		return nil
 	}
 	before := secret.DeepCopy()
@@ -92,7 +92,8 @@ func (t *turn) ensureSecrets(ctx context.Context) error {
 	if err := t.Live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	t.log.Info("secrets generated", "secrets", len(all)-len(generated))
+	t.seen.secret = secret.DeepCopy()
+	t.log.Info("secrets generated", slog.Int("secrets", len(all)-len(generated)))
 	return nil
 }
 

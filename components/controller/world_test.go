@@ -62,6 +62,7 @@ type world struct {
 	pinned string
 	// unrecorded hosts were handed a configuration while their Host did not say that they are given compute services.
 	unrecorded []string
+	uids       int
 }
 
 func newWorld(t *testing.T) *world {
@@ -84,6 +85,10 @@ func newWorld(t *testing.T) *world {
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.OpenStackCluster{}).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			wrote("create", o)
+			if _, secret := o.(*corev1.Secret); secret || o.GetUID() == "" { // one that is restored is another one
+				w.uids++
+				o.SetUID(types.UID(fmt.Sprintf("uid-%d", w.uids)))
+			}
 			return c.Create(ctx, o, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

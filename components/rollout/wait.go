@@ -28,6 +28,16 @@ func (e *JobFailedError) Error() string { return "Job " + e.Job + " failed: " + 
 // nothing is awaited.
 func Waiting(ctx context.Context, c client.Client, o *unstructured.Unstructured) (string, error) {
 	why, err := waiting(ctx, c, o)
+	return failedInWords(why, err)
+}
+
+// Progress is Waiting of a workload that was read already.
+func Progress(ctx context.Context, c client.Reader, live *unstructured.Unstructured) (string, error) {
+	why, err := progressWaits(ctx, c, live)
+	return failedInWords(why, err)
+}
+
+func failedInWords(why string, err error) (string, error) {
 	var failed *JobFailedError
 	if errors.As(err, &failed) {
 		return fmt.Sprintf("%s: it failed: %s", failed.Job, failed.Reason), nil
@@ -48,6 +58,10 @@ func waiting(ctx context.Context, c client.Client, o *unstructured.Unstructured)
 	if live == nil {
 		return o.GetName() + ": it is not there yet", nil
 	}
+	return progressWaits(ctx, c, live)
+}
+
+func progressWaits(ctx context.Context, c client.Reader, live *unstructured.Unstructured) (string, error) {
 	w, err := progressOf(live)
 	if err != nil || w.waits == "" {
 		return "", err
@@ -56,7 +70,7 @@ func waiting(ctx context.Context, c client.Client, o *unstructured.Unstructured)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s: %s%s", o.GetName(), w.waits, why), nil
+	return fmt.Sprintf("%s: %s%s", live.GetName(), w.waits, why), nil
 }
 
 // progress of a workload.
@@ -150,7 +164,7 @@ func jobProgress(live *unstructured.Unstructured) (progress, error) {
 }
 
 // podsWait explains by the youngest pod that is not ready what it waits for.
-func podsWait(ctx context.Context, c client.Client, namespace string, s *metav1.LabelSelector) (string, error) {
+func podsWait(ctx context.Context, c client.Reader, namespace string, s *metav1.LabelSelector) (string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || selector.Empty() {
 		return "", err
