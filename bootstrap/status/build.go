@@ -60,7 +60,11 @@ func Build(f Facts) Region {
 		r.Hosts = append(r.Hosts, host(h, heartbeats[h.Name]))
 	}
 	for _, c := range f.OpenStack {
-		r.OpenStack = append(r.OpenStack, openstack(c))
+		c := c.DeepCopy() // what was collected is left as it is
+		if f.Daemon != nil {
+			c.Unchecked(f.Daemon.Started, f.Daemon.Started)
+		}
+		r.OpenStack = append(r.OpenStack, openstack(*c))
 	}
 	slices.SortFunc(r.OpenStack, func(a, b OpenStack) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(r.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })

@@ -319,3 +319,17 @@ func TestSnapshotOverTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What an earlier regiond saw of a cluster is not shown as what is.
+func TestClusterThatWasNotCheckedYet(t *testing.T) {
+	f := ready()
+	f.OpenStack = []region.OpenStackCluster{openstackCluster(region.Gates...)}
+	f.Daemon.Started = now.Add(-time.Minute) // the conditions are of seven minutes ago
+	r := status.Build(f)
+	if o := r.OpenStack[0]; o.Ready || r.Ready || !strings.Contains(o.Message, "not checked yet") || o.Gates[0].Passed || o.Nodes[0].Ready {
+		t.Errorf("got %+v, want that nothing of it is checked yet", o)
+	}
+	if f.OpenStack[0].Status.Conditions[0].Status != metav1.ConditionTrue {
+		t.Error("what was collected has changed")
+	}
+}

@@ -243,7 +243,7 @@ had: off is a power cut, and shutdown too.`,
 				if err != nil {
 					return err
 				}
-				state, err := l.PowerNode(args[0], args[1], program)
+				state, err := l.PowerNode(cmd.Context(), args[0], args[1], program)
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), state)
 				}

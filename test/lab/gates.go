@@ -12,13 +12,19 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// cluster is the lab's OpenStack, nil before it was made.
+// cluster is the lab's OpenStack, nil before it was made. What its status says from before the regiond that runs has started is not
+// believed; nothing of it is while it isn't known when that was.
 func (f Facts) cluster() *region.OpenStackCluster {
 	i := slices.IndexFunc(f.Clusters, func(c region.OpenStackCluster) bool { return c.Name == clusterName })
 	if i < 0 {
 		return nil
 	}
-	return &f.Clusters[i]
+	c, since := f.Clusters[i].DeepCopy(), f.Started
+	if since.IsZero() {
+		since = time.Now().Add(time.Second)
+	}
+	c.Unchecked(since, time.Now())
+	return c
 }
 
 // clusterReady tells whether all that is wished of a cluster now was reached.

@@ -79,7 +79,7 @@ func (l Lab) StartNodes(ctx context.Context, c UpConfig) error {
 		if err := l.furnishNode(ctx, m.Name, c); err != nil {
 			return fmt.Errorf("node %s: %w", m.Name, err)
 		}
-		started, err := l.startNode(i, c.Program)
+		started, err := l.startNode(ctx, i, c.Program)
 		if err != nil {
 			return fmt.Errorf("node %s: %w", m.Name, err)
 		}
@@ -144,8 +144,11 @@ func (l Lab) enroll(ctx context.Context, name string) error {
 
 // startNode starts the i-th machine, a namespace, unless it runs. A start is a boot: what the network of an earlier
 // one held (devices, rules, addresses) is gone.
-func (l Lab) startNode(i int, program string) (started bool, err error) {
+func (l Lab) startNode(ctx context.Context, i int, program string) (started bool, err error) {
 	name := l.Spec.Machines[i].Name
+	if err := l.awaitEnd(ctx, nodeProcess(name)); err != nil {
+		return false, err
+	}
 	if pid, err := l.process(nodeProcess(name)); err != nil || pid != 0 {
 		return false, err
 	}
@@ -162,7 +165,7 @@ func (l Lab) startNode(i int, program string) (started bool, err error) {
 	if err := l.connectNode(i); err != nil {
 		return false, err
 	}
-	return l.start(nodeProcess(name), ns, &syscall.SysProcAttr{
+	return l.start(ctx, nodeProcess(name), ns, &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}, []string{program, "lab", "node", name, "--lab", l.Name, "--root", l.Root})
 }

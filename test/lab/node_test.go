@@ -124,7 +124,7 @@ func TestNamespaceNode(t *testing.T) {
 	}
 	power := func(action string, want bmc.PowerState) {
 		t.Helper()
-		if got, err := l.PowerNode("n1", action, program); err != nil || got != want {
+		if got, err := l.PowerNode(t.Context(), "n1", action, program); err != nil || got != want {
 			t.Fatalf("power %s: %v, %v", action, got, err)
 		}
 	}

@@ -72,7 +72,7 @@ func (l Lab) Power(ctx context.Context, name, action string) (bmc.PowerState, er
 }
 
 // PowerNode does to a namespace node what Power does to a virtual server. It has no button to press: shutdown is off.
-func (l Lab) PowerNode(name, action, program string) (bmc.PowerState, error) {
+func (l Lab) PowerNode(ctx context.Context, name, action, program string) (bmc.PowerState, error) {
 	if err := l.CheckPower(name, action); err != nil {
 		return bmc.PowerUnknown, err
 	}
@@ -86,7 +86,7 @@ func (l Lab) PowerNode(name, action, program string) (bmc.PowerState, error) {
 		}
 	}
 	if a := PowerActions[action]; a == bmc.On || a == bmc.Cycle {
-		if _, err := l.startNode(i, program); err != nil {
+		if _, err := l.startNode(ctx, i, program); err != nil {
 			return bmc.PowerUnknown, err
 		}
 	}

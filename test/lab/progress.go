@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/region"
 )
 
@@ -44,6 +45,8 @@ type Facts struct {
 	Servers  []region.Server
 	Hosts    []region.Host
 	Clusters []region.OpenStackCluster
+	// Started is when the regiond that runs was started, zero if it does not say.
+	Started time.Time
 }
 
 // ControlPlaneReady tells whether there is a Kubernetes node and it is Ready.
@@ -129,7 +132,17 @@ func (l Lab) Client() (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme})
 }
 
-// Observe the region once.
+// Observe the region of the lab once.
+func (l Lab) Observe(ctx context.Context, c client.Client) (Facts, error) {
+	f, err := Observe(ctx, c)
+	// A regiond that does not answer is no error: it starts, and nothing that its status says is believed.
+	if s, err := status.Fetch(ctx, status.SocketPath(l.file(dirSeed))); err == nil {
+		f.Started = s.Started
+	}
+	return f, err
+}
+
+// Observe the region once, as its API tells.
 func Observe(ctx context.Context, c client.Client) (Facts, error) {
 	var f Facts
 	var nodes corev1.NodeList

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/test/lab/namespace"
@@ -84,18 +87,94 @@ type pidFile struct {
 	Start string `json:"start"`
 }
 
-func startTime(pid int) (string, error) {
+// procStat is what proc(5) says of a process.
+type procStat struct {
+	start string
+	// ending: it was killed or ends, and is not gone yet. The first process of a PID namespace waits for the end of all others first.
+	ending bool
+}
+
+// exiting is PF_EXITING of the kernel's include/linux/sched.h, a bit of the field flags.
+const exiting = 0x4
+
+func readStat(pid int) (procStat, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return "", err
+		return procStat{}, err
 	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(string(b), string(status))
+}
+
+// parseStat reads the files stat and status of a process.
+func parseStat(stat, status string) (procStat, error) {
 	// The second field, the name, may hold spaces: fields are counted from behind it.
-	rest := string(b[strings.LastIndexByte(string(b), ')')+1:])
-	f := strings.Fields(rest)
-	if len(f) < 20 || f[0] == "Z" {
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(f) < 20 {
+		return procStat{}, fmt.Errorf("stat has %d fields behind the name, want at least 20", len(f))
+	}
+	flags, err := strconv.ParseUint(f[6], 10, 64)
+	if err != nil {
+		return procStat{}, fmt.Errorf("stat, flags: %w", err)
+	}
+	return procStat{start: f[19], ending: f[0] == "Z" || f[0] == "X" || flags&exiting != 0 || killed(status)}, nil
+}
+
+// killed says that SIGKILL (9) is pending: it was sent, and the process has not run since.
+func killed(status string) bool {
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "SigPnd" && name != "ShdPnd" {
+			continue
+		}
+		if set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64); err == nil && set&(1<<(9-1)) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func startTime(pid int) (string, error) {
+	s, err := readStat(pid)
+	if err == nil && s.ending {
 		return "", fs.ErrNotExist
 	}
-	return f[19], nil
+	return s.start, err
+}
+
+// awaitEnd waits for the end of a process of the lab that was killed or ends. It returns at once if it runs, or is gone.
+func (l Lab) awaitEnd(ctx context.Context, name string) error {
+	p, err := l.readPID(name)
+	if err != nil || p.PID == 0 {
+		return err
+	}
+	// A descriptor of a process becomes readable when all its threads have ended, see pidfd_open(2).
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s (pid %d): %w", name, p.PID, err)
+	}
+	defer unix.Close(fd)
+	if s, err := readStat(p.PID); err != nil || s.start != p.Start || !s.ending {
+		return nil // gone, another one by now, or running
+	}
+	const look = 200 // milliseconds between looks at the context
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, look)
+		switch {
+		case n > 0:
+			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return fmt.Errorf("wait for the end of %s (pid %d): %w", name, p.PID, err)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s (pid %d) was killed and does not end: %w", name, p.PID, ctx.Err())
+		}
+	}
 }
 
 func (l Lab) recordProcess(name string, pid int) error {
@@ -110,18 +189,27 @@ func (l Lab) recordProcess(name string, pid int) error {
 	return l.writeFile(name+".pid", b)
 }
 
-// process returns the pid of one of the lab's own processes, 0 when it does not run.
-func (l Lab) process(name string) (int, error) {
+// readPID reads which process a name was given to last, the zero pidFile if to none.
+func (l Lab) readPID(name string) (pidFile, error) {
+	var p pidFile
 	b, err := os.ReadFile(l.file(name + ".pid"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return p, nil
 	}
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	var p pidFile
 	if err := json.Unmarshal(b, &p); err != nil {
-		return 0, fmt.Errorf("%s: %w", l.file(name+".pid"), err)
+		return p, fmt.Errorf("%s: %w", l.file(name+".pid"), err)
+	}
+	return p, nil
+}
+
+// process returns the pid of one of the lab's own processes, 0 when it does not run, or ends.
+func (l Lab) process(name string) (int, error) {
+	p, err := l.readPID(name)
+	if err != nil || p.PID == 0 {
+		return 0, err
 	}
 	if start, err := startTime(p.PID); err != nil || start != p.Start {
 		return 0, nil

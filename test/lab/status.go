@@ -58,7 +58,7 @@ func (l Lab) Status(ctx context.Context) (Status, error) {
 	var f Facts
 	c, err := l.Client()
 	if err == nil {
-		f, err = Observe(ctx, c)
+		f, err = l.Observe(ctx, c)
 	}
 	switch {
 	case err != nil:

@@ -89,7 +89,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 		return err
 	}
 	c.Report("networks: provisioning %s, BMC %s", provisioning, bmcNetwork)
-	started, err := l.start("seed", l.seed(), &syscall.SysProcAttr{
+	started, err := l.start(ctx, "seed", l.seed(), &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}, []string{c.Program, "lab", "seed", "--lab", l.Name, "--root", l.Root})
 	if err != nil {
@@ -107,7 +107,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 		accelerator = "on KVM"
 		command = append(command, "--kvm")
 	}
-	if started, err = l.start("hardware", l.hardware(), nil, command); err != nil {
+	if started, err = l.start(ctx, "hardware", l.hardware(), nil, command); err != nil {
 		return err
 	}
 	if started {
@@ -164,8 +164,12 @@ func (l Lab) network() error {
 	return seed.DefaultRoute("prov0")
 }
 
-// start a process of the lab in a network namespace, detached, unless it runs.
-func (l Lab) start(name string, ns namespace.Namespace, attr *syscall.SysProcAttr, command []string) (started bool, err error) {
+// start a process of the lab in a network namespace, detached, unless it runs. One that was killed is waited for first: what it leaves
+// while it ends, its successor would meet.
+func (l Lab) start(ctx context.Context, name string, ns namespace.Namespace, attr *syscall.SysProcAttr, command []string) (started bool, err error) {
+	if err := l.awaitEnd(ctx, name); err != nil {
+		return false, err
+	}
 	pid, err := l.process(name)
 	if err != nil || pid != 0 {
 		return false, err

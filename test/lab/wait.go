@@ -30,7 +30,7 @@ func (l Lab) Wait(ctx context.Context, config UpConfig) error {
 		}
 		if c != nil {
 			var seen Facts
-			if seen, err = Observe(ctx, c); err == nil || len(seen.Nodes) > 0 {
+			if seen, err = l.Observe(ctx, c); err == nil || len(seen.Nodes) > 0 {
 				f = seen
 			}
 		}
