@@ -96,6 +96,24 @@ func TestProbesFail(t *testing.T) {
 	}
 }
 
+// A cluster with flat networks only, or whose VLANs are all in use, has nothing for tenants, and works.
+func TestNeutronWithoutTenantNetworks(t *testing.T) {
+	c := cloudtest.New(t)
+	c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
+	s := session(t, c)
+	c.Exhaust()
+	if err := gate.Neutron(t.Context(), target(c), s); err != nil {
+		t.Error(err)
+	}
+	if n := len(c.Items("/network/v2.0/networks")) + len(c.Items("/network/v2.0/ports")); n > 0 {
+		t.Errorf("%d networks and ports are left", n)
+	}
+	c.Refuse("POST /network/v2.0/networks", http.StatusServiceUnavailable)
+	if err := gate.Neutron(t.Context(), target(c), s); err == nil || !strings.Contains(err.Error(), "create a network") {
+		t.Errorf("got %v, want that no network can be created", err)
+	}
+}
+
 func TestGlanceReadsWhatItWrote(t *testing.T) {
 	c := cloudtest.New(t)
 	s := session(t, c)

@@ -150,8 +150,7 @@ func Neutron(ctx context.Context, t Target, s *keystone.Session) (err error) {
 			return fail("delete the network of an earlier probe", err)
 		}
 	}
-	off := false // nothing is to be attached to it
-	network, err := networks.Create(ctx, c, networks.CreateOpts{Name: name, Description: name, AdminStateUp: &off}).Extract()
+	network, err := probeNetwork(ctx, c, name)
 	if err != nil {
 		return fail("create a network", err)
 	}
@@ -170,6 +169,40 @@ func Neutron(ctx context.Context, t Target, s *keystone.Session) (err error) {
 		return fail("create a port", fmt.Errorf("the port %s in network %s has the MAC address %q", port.ID, port.NetworkID, port.MACAddress))
 	}
 	return nil
+}
+
+// probePhysicalNetwork is one that no node has: ML2's flat_networks are all names.
+const probePhysicalNetwork = "regiond-probe"
+
+// flatNetwork is created on that physical network.
+type flatNetwork struct{ networks.CreateOpts }
+
+// ToNetworkCreateMap adds what the extension provider of Neutron's API has for where a network is.
+func (f flatNetwork) ToNetworkCreateMap() (map[string]any, error) {
+	body, err := f.CreateOpts.ToNetworkCreateMap()
+	if err != nil {
+		return nil, err
+	}
+	if network, ok := body["network"].(map[string]any); ok {
+		network["provider:network_type"], network["provider:physical_network"] = "flat", probePhysicalNetwork
+	}
+	return body, nil
+}
+
+// probeNetwork creates a network as tenants do or, where the cluster has none left for them or none at all, a flat one as administrators
+// do. Neutron answers 503 for the former (neutron_lib.exceptions, NoNetworkAvailable), as it does when it is not there.
+func probeNetwork(ctx context.Context, c *gophercloud.ServiceClient, name string) (*networks.Network, error) {
+	off := false // nothing is to be attached to it
+	o := networks.CreateOpts{Name: name, Description: name, AdminStateUp: &off}
+	network, err := networks.Create(ctx, c, o).Extract()
+	if !gophercloud.ResponseCodeIs(err, http.StatusServiceUnavailable) {
+		return network, err
+	}
+	network, second := networks.Create(ctx, c, flatNetwork{o}).Extract()
+	if second != nil {
+		return nil, errors.Join(err, second)
+	}
+	return network, nil
 }
 
 // deleteNetwork deletes its ports first: Neutron refuses a network that has some.

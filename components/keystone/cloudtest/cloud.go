@@ -31,6 +31,7 @@ type Cloud struct {
 	allocations map[string][]string
 	writes      []string
 	corrupt     bool
+	exhausted   bool
 	// refuse answers requests with a status, by "METHOD /path" prefixes.
 	refuse map[string]int
 }
@@ -123,6 +124,13 @@ func (c *Cloud) Corrupt() {
 	c.corrupt = true
 }
 
+// Exhaust the networks that tenants can have: only those of which the request says where they are can be made.
+func (c *Cloud) Exhaust() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.exhausted = true
+}
+
 // Allocate makes a consumer hold resources of a provider.
 func (c *Cloud) Allocate(provider, consumer string) {
 	c.mu.Lock()
@@ -183,6 +191,10 @@ func (c *Cloud) resource(w http.ResponseWriter, r *http.Request) {
 			c.list(w, r, to)
 		case http.MethodPost:
 			i := read(r, to.singular)
+			if c.exhausted && to.plural == "networks" && i["provider:network_type"] == nil {
+				http.Error(w, "No tenant network is available for allocation.", http.StatusServiceUnavailable)
+				return
+			}
 			maps.Copy(i, to.given)
 			c.add(to, i)
 			write(w, to.created, wrap(to.singular, shown(i)))
