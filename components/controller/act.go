@@ -28,6 +28,9 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 			return err
 		}
 	}
+	if err := t.endJobs(ctx, d.End); err != nil {
+		return err
+	}
 	if len(d.Apply) > 0 {
 		for _, f := range folders(t.DataDir, t.cluster.Name, t.facts.Database.Creatable()) {
 			if err := t.Own(f); err != nil {

@@ -43,6 +43,8 @@ var jobOrder = []string{region.ConditionKeystone, region.ConditionNova, region.C
 
 // Decision is what follows from facts.
 type Decision struct {
+	// End these jobs, of an earlier declaration.
+	End []string
 	// Apply parts, in order.
 	Apply []Part
 	// Probe these gates.
@@ -73,7 +75,7 @@ func Decide(f Facts, now time.Time) Decision {
 	d.nodes()
 	d.leaving()
 	d.describe()
-	return Decision{Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
+	return Decision{End: d.end, Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
 		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),
 		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, After: d.After}
 }
@@ -83,6 +85,7 @@ type decider struct {
 	now time.Time
 
 	apply              []Part
+	end                []string
 	probe, configure   []string
 	mapHosts, mapAgain bool
 	prune              bool
@@ -140,6 +143,13 @@ func (d *decider) rollout() {
 	}
 	d.apply = append(d.apply, Part{})
 	running := 0
+	for _, s := range d.f.Superseded {
+		running++
+		if !s.Ending {
+			d.end = append(d.end, s.Name)
+		}
+		d.again(observePoll)
+	}
 	for _, w := range d.f.Workloads {
 		if w.active() {
 			running++
@@ -148,7 +158,7 @@ func (d *decider) rollout() {
 	if d.proved(region.ConditionMariaDB) {
 		for _, gate := range jobOrder {
 			for _, w := range d.f.Workloads {
-				if w.Gate != gate || !w.Job || w.done() || w.active() {
+				if w.Gate != gate || !w.Job || w.done() || w.active() || d.supersededBy(gate) != "" {
 					continue
 				}
 				if retry := w.Failed.Add(jobRetry); !w.Failed.IsZero() && d.now.Before(retry) {

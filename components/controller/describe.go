@@ -144,6 +144,9 @@ func (d *decider) unapplied(w Workload) string {
 		if !d.proved(region.ConditionMariaDB) {
 			return "it starts once the gate " + region.ConditionMariaDB + " is proved"
 		}
+		if other := d.supersededBy(w.Gate); other != "" {
+			return "it starts when the job " + other + " of an earlier declaration has ended"
+		}
 		return fmt.Sprintf("it starts when fewer than %d others run", jobsAtOnce)
 	}
 	for _, n := range needs[w.Gate] {

@@ -25,6 +25,8 @@ type Facts struct {
 	Database Database
 	// Workloads that are wished, in the order in which they are applied.
 	Workloads []Workload
+	// Superseded are jobs of an earlier declaration that have not ended.
+	Superseded []Superseded
 	// Unreachable is why no gate can be probed, empty if gates can be.
 	Unreachable string
 	// Probes of gates, by name: the last one of each.
@@ -37,6 +39,9 @@ type Facts struct {
 	NodesError string
 	// Mapping is the state of the job that maps hosts to their cell.
 	Mapping Workload
+	// MappingEnded is when it was complete. MappingRuns are the jobs for those hosts that are without a cell now.
+	MappingEnded time.Time
+	MappingRuns  int
 	// Warnings of rendering, for the condition Configured.
 	Warnings []string
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +24,7 @@ const conductor = "nova-conductor"
 
 // mapping observes the job.
 func (t *turn) mapping(ctx context.Context) error {
+	t.countMappings()
 	job := &batchv1.Job{}
 	err := t.Client.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: jobMapping}, job)
 	if err != nil {
@@ -35,9 +36,25 @@ func (t *turn) mapping(ctx context.Context) error {
 		w.Waiting = fmt.Sprintf("the job %s failed; its log: regiond kubectl logs -n %s job/%s", jobMapping, job.Namespace, jobMapping)
 	case job.Status.CompletionTime == nil:
 		w.Waiting = fmt.Sprintf("the job %s runs", jobMapping)
+	default:
+		t.facts.MappingEnded = job.Status.CompletionTime.Time
 	}
 	t.facts.Mapping = w
 	return nil
+}
+
+// countMappings enters how many jobs were run for the hosts that are without a cell. For other hosts it begins at none.
+func (t *turn) countMappings() {
+	var unmapped []string
+	for _, n := range t.facts.Nodes {
+		if n.unmapped() {
+			unmapped = append(unmapped, n.Service.ID)
+		}
+	}
+	if of := strings.Join(unmapped, " "); of != t.seen.mappings.of {
+		t.seen.mappings.of, t.seen.mappings.runs = of, 0
+	}
+	t.facts.MappingRuns = t.seen.mappings.runs
 }
 
 // mapHosts starts the job, after it has removed one that ended.
@@ -55,9 +72,10 @@ func (t *turn) mapHosts(ctx context.Context, again bool) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Live.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
+	if err := t.Live.Create(ctx, job); err != nil {
+		return client.IgnoreAlreadyExists(err)
 	}
+	t.seen.mappings.runs++
 	t.log.Info("hosts are mapped to their cell", slog.String("job", jobMapping))
 	return nil
 }

@@ -67,6 +67,11 @@ type observations struct {
 		by   map[string]gate.Host
 		err  error
 	}
+	// mappings are the jobs that were run for hosts without a cell, which of names.
+	mappings struct {
+		of   string
+		runs int
+	}
 	// leaving are the hosts that leave the cluster, by name.
 	leaving map[string]*surveyed
 }

@@ -24,7 +24,7 @@ func (d *decider) nodes() {
 		}
 		message := d.nodeMessage(n)
 		d.nodeStates = append(d.nodeStates, region.OpenStackNode{Name: n.Name, Ready: message == "", Message: message})
-		unmapped = unmapped || n.Service != nil && n.Service.Up && !n.Mapped
+		unmapped = unmapped || n.unmapped()
 		if message != "" {
 			d.again(observePoll)
 		}
@@ -36,13 +36,35 @@ func (d *decider) nodes() {
 		return
 	}
 	// One job at a time: its name is always the same, so the API server sees to it.
-	ended := d.f.Mapping.Present && (d.f.Mapping.Waiting == "" || !d.f.Mapping.Failed.IsZero())
-	d.mapHosts, d.mapAgain = !d.f.Mapping.Present || ended, ended
-	if retry := d.f.Mapping.Failed.Add(jobRetry); !d.f.Mapping.Failed.IsZero() && d.now.Before(retry) {
+	m := d.f.Mapping
+	ended := m.Present && (m.Waiting == "" || !m.Failed.IsZero())
+	d.mapHosts, d.mapAgain = !m.Present || ended, ended
+	if retry := d.f.remapAt(); ended && d.now.Before(retry) {
 		d.mapHosts, d.mapAgain = false, false
 		d.again(retry.Sub(d.now))
 	}
 }
+
+// remapAt is when hosts are mapped again that the last job has left without a cell: after a failure soon, after a success that changed
+// nothing ever later.
+func (f Facts) remapAt() time.Time {
+	switch {
+	case !f.Mapping.Failed.IsZero():
+		return f.Mapping.Failed.Add(jobRetry)
+	case f.MappingRuns == 0: // the job was for other hosts
+		return time.Time{}
+	}
+	return f.MappingEnded.Add(min(longestRemap, shortestRemap<<min(f.MappingRuns-1, 10)))
+}
+
+// Between jobs that map hosts to their cell, and succeed, while hosts are still without one.
+const (
+	shortestRemap = 30 * time.Second
+	longestRemap  = 15 * time.Minute
+)
+
+// unmapped says that a node reports to Nova and is in no cell.
+func (n NodeFacts) unmapped() bool { return n.Service != nil && n.Service.Up && !n.Mapped }
 
 // mayConfigure: a new release reaches compute nodes after the control plane, and a new node one that is there. A changed option goes
 // out at once.

@@ -42,6 +42,11 @@ func (t *turn) observe(ctx context.Context) error {
 	if err := t.workloads(ctx); err != nil {
 		return err
 	}
+	if t.state != nil { // or else it isn't known which jobs are desired
+		if err := t.superseded(ctx); err != nil {
+			return err
+		}
+	}
 	if err := t.database(); err != nil {
 		return err
 	}

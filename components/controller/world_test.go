@@ -63,6 +63,10 @@ type world struct {
 	// unrecorded hosts were handed a configuration while their Host did not say that they are given compute services.
 	unrecorded []string
 	uids       int
+	// stubborn: the job that maps hosts succeeds and maps none.
+	stubborn bool
+	// busy is a job that does not end.
+	busy string
 }
 
 func newWorld(t *testing.T) *world {
@@ -292,7 +296,7 @@ func (w *world) kubelet() {
 		w.pod(s.Name, s.Spec.Selector, s.Labels, "")
 	}
 	for _, j := range jobs.Items {
-		if len(j.Status.Conditions) > 0 {
+		if len(j.Status.Conditions) > 0 || j.Name == w.busy {
 			continue
 		}
 		done := metav1.NewTime(w.now)
@@ -304,7 +308,7 @@ func (w *world) kubelet() {
 		}
 		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: done, Message: "as the test says"}}
 		w.must(w.api.Status().Update(ctx, &j))
-		if j.Name == "discover-hosts" {
+		if j.Name == "discover-hosts" && !w.stubborn {
 			w.cloud.mapAll()
 		}
 	}
@@ -485,4 +489,13 @@ func (w *world) jobs() []string {
 		names = append(names, j.Name)
 	}
 	return names
+}
+
+// latest is a job as it is, with other finalizers.
+func (w *world) latest(j *batchv1.Job) *batchv1.Job {
+	w.t.Helper()
+	now := &batchv1.Job{}
+	w.must(w.api.Get(w.t.Context(), client.ObjectKeyFromObject(j), now))
+	now.Finalizers = j.Finalizers
+	return now
 }
