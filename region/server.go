@@ -208,6 +208,9 @@ type NetbootStatus struct {
 	// AnsweredMACAddress is the interface that the ticket was given to.
 	// +optional
 	AnsweredMACAddress string `json:"answeredMACAddress,omitempty"`
+	// Reported is when its installer first used the ticket.
+	// +optional
+	Reported *metav1.Time `json:"reported,omitempty"`
 	// Ended is when this boot was seen to be over: the machine was off, or it started by itself. What it runs from then on
 	// regiond did not start.
 	// +optional
@@ -257,6 +260,10 @@ type InstallationStatus struct {
 	// Finished is when the stage Installed was reported.
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
+	// Adopted is when regiond found this installation on the disk without a record of its own. Finished is then what the
+	// machine's clock wrote there; a spec.reinstallAfter from before is taken for done, since it may be.
+	// +optional
+	Adopted *metav1.Time `json:"adopted,omitempty"`
 	// LastReport of the installer.
 	// +optional
 	LastReport *metav1.Time `json:"lastReport,omitempty"`

@@ -439,6 +439,10 @@ func (in *InstallationStatus) DeepCopyInto(out *InstallationStatus) {
 		in, out := &in.Finished, &out.Finished
 		*out = (*in).DeepCopy()
 	}
+	if in.Adopted != nil {
+		in, out := &in.Adopted, &out.Adopted
+		*out = (*in).DeepCopy()
+	}
 	if in.LastReport != nil {
 		in, out := &in.LastReport, &out.LastReport
 		*out = (*in).DeepCopy()
@@ -500,6 +504,10 @@ func (in *NetbootStatus) DeepCopyInto(out *NetbootStatus) {
 	}
 	if in.Answered != nil {
 		in, out := &in.Answered, &out.Answered
+		*out = (*in).DeepCopy()
+	}
+	if in.Reported != nil {
+		in, out := &in.Reported, &out.Reported
 		*out = (*in).DeepCopy()
 	}
 	if in.Ended != nil {

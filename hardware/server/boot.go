@@ -26,17 +26,16 @@ func lastBoot(s region.ServerStatus) (b boot) {
 		return b
 	}
 	of := func(t *metav1.Time) time.Time {
-		if t == nil || t.Time.Before(n.Requested.Time) {
+		if t == nil {
 			return time.Time{}
 		}
 		return t.Time
 	}
+	// The record is begun anew with each request: what is in it is of this boot, whatever the clock was set to meanwhile.
 	b.requested, b.attempts = n.Requested.Time, n.Attempts
-	b.answered, b.ended = of(n.Answered), of(n.Ended)
-	if i := s.Installation; i != nil {
-		if b.reported = of(i.LastReport); !b.reported.IsZero() {
-			b.stage, b.refused = i.Stage, i.Refusal != ""
-		}
+	b.answered, b.reported, b.ended = of(n.Answered), of(n.Reported), of(n.Ended)
+	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || !i.LastReport.Before(n.Requested)) {
+		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != ""
 	}
 	return b
 }
@@ -94,6 +93,8 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 	switch {
 	case b.requested.IsZero():
 		return Job{Because: "regiond has not asked for this network boot; power the machine off to have it inspected"}
+	case f.Status.Power != region.PowerOn:
+		return Job{Because: "its BMC does not say that the machine is on"}
 	case !b.ended.IsZero():
 		return Job{Because: "the network boot that regiond asked for at " + stamp(b.requested) + " was over at " + stamp(b.ended)}
 	case !b.reported.IsZero():

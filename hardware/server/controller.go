@@ -103,7 +103,25 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := c.order(ctx, s, access, version, d.Action); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: time.Second}, nil
+	return ctrl.Result{RequeueAfter: time.Second}, c.recordPower(ctx, s)
+}
+
+// recordPower writes down at once what came of an order: tickets are given only while the machine is on, and before the next turn
+// somebody may switch on what was switched off.
+func (c *Controller) recordPower(ctx context.Context, s *region.Server) error {
+	o := c.observations.get(s.UID)
+	if o.Outcome != OutcomeAnswered || o.Power == s.Status.Power {
+		return nil
+	}
+	before := s.DeepCopy()
+	s.Status.Power = o.Power
+	if o.Power == region.PowerOff {
+		s.Status.Shutdown = nil
+		if n := s.Status.Netboot; n != nil && n.Requested != nil && n.Ended == nil {
+			n.Ended = &metav1.Time{Time: c.Now()}
+		}
+	}
+	return client.IgnoreNotFound(c.Client.Status().Patch(ctx, s, client.MergeFrom(before)))
 }
 
 // observe collects the desire and the facts, but for what has to be asked.
@@ -131,18 +149,21 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 	return wish, facts, nil
 }
 
-// decide asks what the decision needs to know, and decides again.
+// decide asks what the decision needs to know, and decides again. What acts on the machine's power is decided by a state that was read
+// in this very turn: in the seconds since an older one somebody may have switched the machine on.
 func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access bmc.Target, version string) Decision {
 	d := Decide(wish, facts, c.Now())
+	if _, survey := d.Action.(Survey); survey {
+		facts.Survey = c.survey(ctx, s)
+		d = Decide(wish, facts, c.Now())
+	}
 	switch d.Action.(type) {
-	case Probe:
+	case None, Survey:
+	default:
 		info := c.ask(ctx, s, access, version)
 		facts.BMC = c.observations.get(s.UID).Observation
 		recordBMC(&s.Status, info, facts.BMC)
 		facts.Status = s.Status
-		d = Decide(wish, facts, c.Now())
-	case Survey:
-		facts.Survey = c.survey(ctx, s)
 		d = Decide(wish, facts, c.Now())
 	}
 	switch d.Action.(type) {
@@ -166,6 +187,9 @@ func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
 		s.Netboot.Attempts = 0
 	}
 	if d.Accepted {
+		if s.Netboot != nil && s.Netboot.Requested != nil {
+			s.Netboot.Ended = &metav1.Time{Time: now} // whatever comes is another boot
+		}
 		s.Reinstallation = &region.ReinstallationStatus{After: *w.Spec.ReinstallAfter, Accepted: metav1.NewTime(now)}
 	}
 	switch a := d.Action.(type) {

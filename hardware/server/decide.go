@@ -43,10 +43,8 @@ func (d *decider) run() {
 	d.inspected = d.inspection()
 	d.boot = lastBoot(d.f.Status)
 	d.SeenOff = d.f.BMC.Outcome == OutcomeAnswered && d.f.BMC.made(d.w, d.f) && d.f.BMC.Power == region.PowerOff
-	if b := d.boot; d.SeenOff && !b.requested.IsZero() && b.ended.IsZero() {
-		// After the clock was set back, times can't be compared. To end the record of a boot is the safe side.
-		d.BootEnded = d.seenSince(b.last()) || b.last().After(d.now)
-	}
+	// The state from before the power-on is not among the observations any more: the order replaced it.
+	d.BootEnded = d.SeenOff && !d.boot.requested.IsZero() && d.boot.ended.IsZero()
 
 	if len(d.f.Duplicates) > 0 {
 		// Two matches are a fault, not a choice: neither is touched.

@@ -198,9 +198,6 @@ func TestDecide(t *testing.T) {
 		{name: "killed between writing and powering on", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20 * time.Second), Attempts: 1}
 		}, action: netboot0(2), phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
-		{name: "an observation from before the request proves nothing", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
-			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Second), Attempts: 1}
-		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
 
 		{name: "loader seen", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), Answered: ago(time.Minute), Attempts: 1}

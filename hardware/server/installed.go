@@ -15,6 +15,9 @@ import (
 func onRecord(w Wish, f Facts) (since time.Time, ok bool) {
 	if i := f.Status.Installation; i != nil && i.Stage == region.StageInstalled && i.Finished != nil {
 		since, ok = i.Finished.Time, true
+		if i.Adopted != nil {
+			since = latest(since, i.Adopted.Time)
+		}
 	}
 	if joined(w, f) {
 		ok = true

@@ -25,10 +25,8 @@ func (d *decider) prepare() {
 		return
 	}
 	b := d.boot
-	switch off := d.f.BMC.Power == region.PowerOff; {
-	case off && !d.seenSince(b.last()) && b.own(d.now):
-		d.followFirmware() // the state was read before the machine was powered on
-	case off:
+	switch {
+	case d.f.BMC.Power == region.PowerOff:
 		d.start()
 	case d.w.Reinstallation != nil && b.requested.Before(d.w.Reinstallation.Accepted.Time):
 		d.endOldSystem() // no boot was asked for since
@@ -175,9 +173,6 @@ func (d *decider) refusal() *Refusal {
 	_, _, refused := Plan(d.w, inv, d.now)
 	return refused
 }
-
-// seenSince says whether the power state was read after a time. Times in the status are whole seconds.
-func (d *decider) seenSince(t time.Time) bool { return d.f.BMC.Time.After(t.Add(time.Second)) }
 
 // answeredSince is when the BMC first answered.
 func (d *decider) answeredSince() time.Time {

@@ -54,7 +54,10 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	if job := server.Wanted(wish, facts, now); !job.Needed {
 		log.Info("installer reported, but there is no job: it is told to boot the disk", slog.String("because", job.Because))
 		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "there is no job for this server: " + job.Because},
-			func(st *region.ServerStatus) { st.Inventory = inv })
+			func(st *region.ServerStatus) {
+				st.Inventory = inv
+				recordUse(st, ticket, now)
+			})
 	}
 	stage := region.InstallationStatus{Stage: region.StageInspecting, Started: &metav1.Time{Time: now}, LastReport: &metav1.Time{Time: now}}
 	if old := srv.Status.Installation; old != nil && old.Stage == region.StageInspecting && old.Started != nil && !old.Started.Time.Before(issued(ticket)) {
@@ -62,7 +65,7 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}
 	set := func(st *region.ServerStatus) {
 		st.Inventory, st.Installation = inv, &stage
-		restore(st, ticket)
+		recordUse(st, ticket, now)
 	}
 
 	plan, adopted, refused := server.Plan(wish, inv, now)
@@ -74,7 +77,7 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		return s.record(ctx, srv, enroll.Instruction{PowerOff: true, Message: refused.Message}, set)
 	case adopted != nil:
 		stage.Stage, stage.Image, stage.Disk = region.StageInstalled, adopted.Image, diskName(adopted.Disk)
-		stage.Finished = &metav1.Time{Time: adoptedAt(srv.Status.Installation, adopted, now)}
+		adopt(&stage, srv.Status.Installation, adopted, now)
 		log.Info("the disk already holds this server's installation: adopted", slog.String("image", adopted.Image), slog.String("disk", stage.Disk))
 		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "the disk already holds this server's installation"}, set)
 	}
@@ -118,16 +121,17 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}}, nil
 }
 
-// adoptedAt is when the installation that is on the disk was made. regiond's own record decides; what the machine's clock wrote into the
-// marker is believed unless it is in the future.
-func adoptedAt(record *region.InstallationStatus, a *server.Adoption, now time.Time) time.Time {
-	switch {
-	case record != nil && record.Finished != nil:
-		return record.Finished.Time
-	case a.Installed.IsZero(), a.Installed.After(now):
-		return now
+// adopt enters when the installation that is on the disk was made: regiond's own record, or else what the machine's clock wrote into the marker,
+// which is only a witness.
+func adopt(stage, record *region.InstallationStatus, a *server.Adoption, now time.Time) {
+	if record != nil && record.Finished != nil {
+		stage.Finished, stage.Adopted = record.Finished, record.Adopted
+		return
 	}
-	return a.Installed
+	stage.Finished, stage.Adopted = &metav1.Time{Time: now}, &metav1.Time{Time: now}
+	if !a.Installed.IsZero() && a.Installed.Before(now) {
+		stage.Finished.Time = a.Installed
+	}
 }
 
 // progress takes an installer's report.
@@ -171,7 +175,7 @@ func (s *Server) progress(ctx context.Context, r *http.Request, p enroll.Progres
 	}
 	return s.record(ctx, srv, nil, func(st *region.ServerStatus) {
 		st.Installation = &next
-		restore(st, ticket)
+		recordUse(st, ticket, now)
 	})
 }
 

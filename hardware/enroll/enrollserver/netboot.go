@@ -107,7 +107,7 @@ func (s *Server) recordNetboot(ctx context.Context, srv *region.Server, m Machin
 		n.Address = m.Address.String()
 	}
 	switch {
-	case answer && (n.Answered == nil || n.Answered.Before(n.Requested)):
+	case answer && n.Answered == nil:
 		n.Answered, n.AnsweredMACAddress = n.LastSeen, n.MACAddress
 	case !answer && server.Restarted(before.Status):
 		n.Ended = n.LastSeen

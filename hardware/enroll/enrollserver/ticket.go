@@ -55,16 +55,18 @@ func (s *Server) use(ctx context.Context, srv *region.Server, ticket *corev1.Sec
 	return nil
 }
 
-// restore fills in the record of the network boot that a ticket proves, if the status was lost.
-func restore(st *region.ServerStatus, ticket *corev1.Secret) {
-	requested, err := time.Parse(time.RFC3339, string(ticket.Data[keyRequested]))
-	if err != nil || st.Netboot != nil && st.Netboot.Requested != nil {
-		return
-	}
+// recordUse notes that the ticket was used, and fills in the record of the network boot that it proves, if the status was lost.
+func recordUse(st *region.ServerStatus, ticket *corev1.Secret, now time.Time) {
 	if st.Netboot == nil {
 		st.Netboot = &region.NetbootStatus{}
 	}
-	st.Netboot.Requested = &metav1.Time{Time: requested}
-	st.Netboot.Answered, st.Netboot.AnsweredMACAddress = &metav1.Time{Time: issued(ticket)}, string(ticket.Data[keyMAC])
-	st.Netboot.Attempts = max(st.Netboot.Attempts, 1)
+	n := st.Netboot
+	if requested, err := time.Parse(time.RFC3339, string(ticket.Data[keyRequested])); err == nil && n.Requested == nil {
+		n.Requested = &metav1.Time{Time: requested}
+		n.Answered, n.AnsweredMACAddress = &metav1.Time{Time: issued(ticket)}, string(ticket.Data[keyMAC])
+		n.Attempts = max(n.Attempts, 1)
+	}
+	if n.Reported == nil {
+		n.Reported = &metav1.Time{Time: now}
+	}
 }

@@ -58,6 +58,8 @@ func TestTicketOnlyInRequestedNetworkBoot(t *testing.T) {
 		{"asked for 24 minutes ago", func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now.Add(-24 * time.Minute)) }, true},
 		{"asked for 25 minutes ago", func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now.Add(-25 * time.Minute)) }, false},
 		{"asked for in the future", func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now.Add(time.Minute)) }, false},
+		{"it was never seen on", func(w *world, s *region.ServerStatus) { s.Power = region.PowerOff }, false},
+		{"its BMC is silent", func(w *world, s *region.ServerStatus) { s.Power = region.PowerUnknown }, false},
 		{"it was off since", func(w *world, s *region.ServerStatus) {
 			s.Netboot = requested(w.now.Add(-time.Minute))
 			s.Netboot.Ended = &metav1.Time{Time: w.now}

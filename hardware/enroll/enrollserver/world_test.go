@@ -105,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, signer: newSigner(t), now: time.Now().Truncate(time.Second)}
 	server := func(name, uid, uuid, serial, address string) *region.Server {
 		return &region.Server{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}, Spec: region.ServerSpec{BMC: region.BMCEndpoint{Address: address, Credentials: "lab"}},
-			Status: region.ServerStatus{BMC: &region.BMCStatus{SystemUUID: uuid, SerialNumber: serial}, Netboot: requested(w.now)}}
+			Status: region.ServerStatus{BMC: &region.BMCStatus{SystemUUID: uuid, SerialNumber: serial}, Power: region.PowerOn, Netboot: requested(w.now)}}
 	}
 	s1, s2 := server("s1", "uid-1", uuid1, "SN1", "10.98.0.11"), server("s2", "uid-2", uuid2, "SN2", "10.98.0.12")
 	w.api = fake.NewClientBuilder().WithScheme(scheme).
