@@ -17,10 +17,6 @@ import (
 	"regiond.dev/regiond/hardware/installer/link"
 )
 
-// lldpWait is shorter than the 30 s between LLDP frames: switches send some at once when a link comes up, and
-// nobody waits for the rest.
-const lldpWait = 3 * time.Second
-
 // networkWithin is how long the network that the machine was booted over may stay away. After that, restarting helps
 // more than waiting: firmware and regiond decide anew.
 const networkWithin = 10 * time.Minute
@@ -52,7 +48,7 @@ func install(log *slog.Logger) error {
 	// Ends with the machine.
 	go link.Keep(ctx, iface, lease, log)
 	outcome, err := installer.Run(ctx, installer.Config{
-		Ticket: ticket, Machine: installer.NewLocal(mac.String(), lldpWait), Version: version, Clock: installer.SystemClock{}, Log: log,
+		Ticket: ticket, Machine: installer.NewLocal(ctx, mac.String()), Version: version, Clock: installer.SystemClock{}, Log: log,
 	})
 	if err != nil {
 		return err

@@ -97,6 +97,9 @@ type Progress struct {
 	// Refetched chunks, whose checksum was wrong.
 	Refetched int    `json:"refetched,omitempty"`
 	Message   string `json:"message,omitempty"`
+	// Neighbours are the switch ports heard by LLDP so far, by the MAC address of the interface. At the end of an
+	// installation they were listened for longer than before the inventory.
+	Neighbours map[string]inventory.LLDPNeighbour `json:"neighbours,omitempty"`
 }
 
 // JoinRequest asks for a client certificate.

@@ -94,7 +94,7 @@ func TestBlockDevice(t *testing.T) {
 	if out, err := exec.Command("mke2fs", "-q", "-t", "ext4", "/dev/"+name+"p4").CombinedOutput(); err != nil {
 		t.Fatalf("mke2fs: %v\n%s", err, out)
 	}
-	local := installer.NewLocal("", 0)
+	local := installer.NewLocal(t.Context(), "")
 	dir, unmount, err := local.Mount(name, data, "ext4")
 	if err != nil {
 		t.Fatal(err)

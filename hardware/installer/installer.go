@@ -147,14 +147,20 @@ func (r *run) installAndReport(ctx context.Context, inv inventory.Inventory, job
 	stop()
 	if err != nil {
 		if ctx.Err() == nil {
-			r.reportEnd(ctx, p.report(stageFailed, err.Error()), time.Minute)
+			r.reportEnd(ctx, r.withNeighbours(p.report(stageFailed, err.Error())), time.Minute)
 		}
 		return err
 	}
-	end := p.report(stageInstalled, note)
+	end := r.withNeighbours(p.report(stageInstalled, note))
 	r.log.Info("installed", "image", job.Manifest.Version, "bytes", end.BytesWritten, "refetched", end.Refetched, "took", r.clock.Now().Sub(began))
 	r.reportEnd(ctx, end, reportPatience)
 	return nil
+}
+
+// withNeighbours adds what was heard of the network while the image was written.
+func (r *run) withNeighbours(report enroll.Progress) enroll.Progress {
+	report.Neighbours = r.machine.Neighbours()
+	return report
 }
 
 // reportEnd reports until it is heard, refused, or patience is over.

@@ -102,6 +102,9 @@ func TestInstall(t *testing.T) {
 	if end.Refetched != 1 || end.BytesWritten != i.manifest.Bytes() || end.BytesTotal != end.BytesWritten || end.Message != "" {
 		t.Errorf("last report %+v; want one chunk refetched and %d bytes", end, i.manifest.Bytes())
 	}
+	if end.Neighbours["52:54:00:00:00:01"].PortID != "swp7" {
+		t.Errorf("last report %+v lacks the neighbour heard meanwhile", end)
+	}
 	if g.reports[0].Stage != "Writing" || len(g.inventories) != 2 || g.inventories[0].Version != "test" {
 		t.Errorf("first report %+v, %d inventories", g.reports[0], len(g.inventories))
 	}

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -23,28 +20,21 @@ import (
 // efivarfs is where regiond-init mounts it.
 const efivarfs = "/sys/firmware/efi/efivars"
 
-// disksWithin is how long disks are waited for.
-const disksWithin = 20 * time.Second
-
 // Local is the machine that this program runs on.
 type Local struct {
 	reader inventory.Reader
 	// bootMAC is the interface that netbooted.
 	bootMAC string
-	// lldpWait is how long neighbours are listened for.
-	lldpWait time.Duration
-
+	// background bounds what goes on between two calls.
+	background context.Context
 	// settled says that the disks were waited for.
-	settled bool
-
-	mu sync.Mutex
-	// neighbours heard, by interface name. An interface that was listened on has an entry.
-	neighbours map[string]*inventory.LLDPNeighbour
+	settled    bool
+	neighbours lldp.Neighbours
 }
 
-// NewLocal returns this machine. bootMAC is the address of the interface that netbooted; lldpWait bounds
-// the listening for LLDP, which is done once for each interface with a link.
-func NewLocal(bootMAC string, lldpWait time.Duration) *Local {
+// NewLocal returns this machine. bootMAC is the address of the interface that netbooted. Until the context ends,
+// neighbours are listened for on all interfaces that an inventory found with a link.
+func NewLocal(ctx context.Context, bootMAC string) *Local {
 	reader := inventory.NewReader()
 	reader.PermanentMAC = func(name string) (net.HardwareAddr, error) {
 		link, err := netlink.LinkByName(name)
@@ -53,91 +43,63 @@ func NewLocal(bootMAC string, lldpWait time.Duration) *Local {
 		}
 		return link.Attrs().PermHWAddr, nil
 	}
-	return &Local{reader: reader, bootMAC: bootMAC, lldpWait: lldpWait, neighbours: map[string]*inventory.LLDPNeighbour{}}
+	return &Local{reader: reader, bootMAC: bootMAC, background: ctx}
 }
 
-// Inventory listens for LLDP on links that came up since the last time, and then reads the machine.
+// Inventory waits, the first time, until the disks are there, and reads the machine. The neighbours in it are those heard so
+// far: the machine is not kept waiting for stations that announce themselves every 30 s.
 func (l *Local) Inventory(ctx context.Context) (inventory.Inventory, error) {
-	before, err := l.diskNames()
-	if err != nil {
-		return inventory.Inventory{}, err
-	}
 	nics, nicErr := l.reader.NICs()
-	listenErr := l.listen(ctx, nics)
-	if err := l.settleDisks(ctx, before); err != nil {
-		return inventory.Inventory{}, err
+	for _, nic := range nics {
+		if nic.LinkUp {
+			l.neighbours.Listen(l.background, nic.Name)
+		}
+	}
+	settleErr := l.settleDisks(ctx)
+	if ctx.Err() != nil {
+		return inventory.Inventory{}, context.Cause(ctx)
 	}
 	inv, err := l.reader.Read()
 	inv.MarkBoot(l.bootMAC)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for i := range inv.NICs {
 		if inv.NICs[i].LinkUp {
-			inv.NICs[i].LLDP = l.neighbours[inv.NICs[i].Name]
+			inv.NICs[i].LLDP = l.neighbours.Of(inv.NICs[i].Name)
 		}
 	}
-	return inv, errors.Join(nicErr, listenErr, err)
+	return inv, errors.Join(nicErr, settleErr, err)
 }
 
-// settleDisks waits, once, until there are disks and a second look finds the same ones: controllers scan their buses
-// for a while after their driver was loaded, and regiond must not choose from half of the disks.
-func (l *Local) settleDisks(ctx context.Context, before []string) error {
+// settleDisks waits once for all disks.
+func (l *Local) settleDisks(ctx context.Context) error {
 	if l.settled {
 		return nil
 	}
 	l.settled = true
-	give := time.Now().Add(disksWithin)
-	for {
-		now, err := l.diskNames()
-		if err != nil {
-			return err
-		}
-		if len(now) > 0 && slices.Equal(before, now) || time.Now().After(give) {
-			return nil
-		}
-		before = now
-		if err := (SystemClock{}).Sleep(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-}
-
-func (l *Local) diskNames() ([]string, error) {
-	disks, err := l.reader.Disks()
-	var names []string
-	for _, d := range disks {
-		names = append(names, d.Name)
-	}
-	return names, err
-}
-
-// listen hears all interfaces at the same time.
-func (l *Local) listen(ctx context.Context, nics []inventory.NIC) error {
-	ctx, cancel := context.WithTimeout(ctx, l.lldpWait)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	errs := make([]error, len(nics))
-	var group sync.WaitGroup
-	for i, nic := range nics {
-		if !nic.LinkUp || l.listened(nic.Name) {
-			continue
-		}
-		group.Go(func() {
-			heard, err := lldp.Listen(ctx, nic.Name)
-			errs[i] = err
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.neighbours[nic.Name] = heard
-		})
+	events, err := watchStorage(ctx)
+	if err != nil {
+		deaf := make(chan struct{})
+		close(deaf)
+		events = deaf
 	}
-	group.Wait()
-	return errors.Join(errs...)
+	return errors.Join(err, settle(ctx, events, func() bool {
+		disks, err := l.reader.ListDisks()
+		return err == nil && len(disks) > 0
+	}))
 }
 
-func (l *Local) listened(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, done := l.neighbours[name]
-	return done
+// Neighbours is of Machine.
+func (l *Local) Neighbours() map[string]inventory.LLDPNeighbour {
+	// What can't be listed has no neighbours; the inventory has said so.
+	nics, _ := l.reader.NICs()
+	found := map[string]inventory.LLDPNeighbour{}
+	for _, nic := range nics {
+		if neighbour := l.neighbours.Of(nic.Name); neighbour != nil {
+			found[nic.MACAddress] = *neighbour
+		}
+	}
+	return found
 }
 
 // Holders is of Machine.

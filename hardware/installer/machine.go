@@ -9,8 +9,11 @@ import (
 
 // Machine is what the installer does to the machine that it runs on. Local is the real one.
 type Machine interface {
-	// Inventory reads it anew.
+	// Inventory reads it again.
 	Inventory(ctx context.Context) (inventory.Inventory, error)
+	// Neighbours are the switch ports heard so far, by the MAC address of the interface. It may be called while other
+	// calls go on.
+	Neighbours() map[string]inventory.LLDPNeighbour
 	// Holders names what the kernel has built on a disk (see inventory.Reader.Holders).
 	Holders(disk string) ([]string, error)
 	// OpenDisk opens the disk of that kernel name for this process alone.

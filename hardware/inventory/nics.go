@@ -77,3 +77,12 @@ func (inv *Inventory) MarkBoot(macAddress string) {
 		inv.NICs[i].Boot = strings.EqualFold(inv.NICs[i].MACAddress, macAddress)
 	}
 }
+
+// Meet adds neighbours, by the MAC address of the interface on which they were heard.
+func (inv *Inventory) Meet(neighbours map[string]LLDPNeighbour) {
+	for i := range inv.NICs {
+		if neighbour, ok := neighbours[inv.NICs[i].MACAddress]; ok {
+			inv.NICs[i].LLDP = &neighbour
+		}
+	}
+}

@@ -28,6 +28,9 @@ const maxMessage = 1024
 // waitForImage is how often an installer asks again while there is no image, in seconds.
 const waitForImage = 15
 
+// waitForDisks is how often an installer looks again while disks are missing, in seconds.
+const waitForDisks = 5
+
 // inventory takes an installer's first report and tells it what to do.
 func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.InventoryReport) (any, error) {
 	srv, ticket, err := s.ticket(ctx, bearer(r))
@@ -68,6 +71,17 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		recordUse(st, ticket, now)
 	}
 
+	if missing := server.AwaitedDisks(wish, srv.Status.Inventory, inv); len(missing) > 0 && now.Sub(stage.Started.Time) < server.DisksWithin {
+		message := "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + strings.Join(missing, "; ")
+		log.Info("not all disks are there yet: the installer is told to wait", slog.String("message", message))
+		stage.Message = cut(message, maxMessage)
+		return s.record(ctx, srv, enroll.Instruction{WaitSeconds: waitForDisks, Message: message}, func(st *region.ServerStatus) {
+			// The earlier inventory is kept: it says which disks there are to wait for.
+			earlier := st.Inventory
+			set(st)
+			st.Inventory = earlier
+		})
+	}
 	plan, adopted, refused := server.Plan(wish, inv, now)
 	switch {
 	case refused != nil:
@@ -174,6 +188,9 @@ func (s *Server) progress(ctx context.Context, r *http.Request, p enroll.Progres
 		log.Warn("installer fetched corrupted chunks again", slog.Int("refetched", p.Refetched))
 	}
 	return s.record(ctx, srv, nil, func(st *region.ServerStatus) {
+		if st.Inventory != nil {
+			st.Inventory.Meet(p.Neighbours)
+		}
 		st.Installation = &next
 		recordUse(st, ticket, now)
 	})

@@ -58,7 +58,7 @@ func TestInstallation(t *testing.T) {
 		t.Errorf("install %+v", i.Install)
 	}
 	s := &region.Server{}
-	for _, p := range []enroll.Progress{{Stage: "Writing", BytesWritten: 5, BytesTotal: 10}, {Stage: "Writing", BytesWritten: 7, BytesTotal: 10, Refetched: 1, Message: strings.Repeat("x", 1<<15)}, {Stage: "Installed", BytesWritten: 10, BytesTotal: 10}, {Stage: "Installed"}} {
+	for _, p := range []enroll.Progress{{Stage: "Writing", BytesWritten: 5, BytesTotal: 10}, {Stage: "Writing", BytesWritten: 7, BytesTotal: 10, Refetched: 1, Message: strings.Repeat("x", 1<<15)}, {Stage: "Installed", BytesWritten: 10, BytesTotal: 10, Neighbours: map[string]inventory.LLDPNeighbour{mac1: {PortID: "swp7"}, mac2: {PortID: "swp8"}}}, {Stage: "Installed"}} {
 		if code, reason := w.send(enroll.PathProgress, ticket.Token, p, nil); code != 204 {
 			t.Errorf("%+v: %d %s", p.Stage, code, reason)
 		}
@@ -71,6 +71,9 @@ func TestInstallation(t *testing.T) {
 	}
 	if st := s.Status.Installation; st.Finished == nil || st.Started == nil || st.BytesWritten != 10 || st.Disk != "D1" || st.Image != "trixie-1" {
 		t.Errorf("status %+v", st)
+	}
+	if nics := s.Status.Inventory.NICs; len(nics) != 1 || nics[0].LLDP == nil || nics[0].LLDP.PortID != "swp7" {
+		t.Errorf("the neighbour heard during the installation is not in the inventory: %+v", nics)
 	}
 	// The job is over: no more writing, no new ticket.
 	if code, reason := w.send(enroll.PathProgress, ticket.Token, enroll.Progress{Stage: "Writing"}, nil); code != 409 || reason != enroll.ReasonNoJob {
@@ -241,5 +244,41 @@ func TestProgressIsChecked(t *testing.T) {
 	}
 	if code, reason := w.send(enroll.PathProgress, "s1.x", enroll.Progress{Stage: "Writing"}, nil); code != 401 {
 		t.Errorf("%d %s", code, reason)
+	}
+}
+
+// A disk that was seen before, or that the profile names, is waited for before another one may be "the only one that fits";
+// one that stays away for two minutes is not there any more.
+func TestMissingDiskIsAwaited(t *testing.T) {
+	w := newWorld(t)
+	ticket := w.netboot(uuid1, "SN1", mac1)
+	first := inventory.Disk{Name: "sda", SerialNumber: "D0", Bytes: 20e9, Type: inventory.DiskSSD, Content: "XFS"}
+	second := inventory.Disk{Name: "sdb", SerialNumber: "D1", Bytes: 20e9, Type: inventory.DiskSSD, Blank: true}
+	s := &region.Server{}
+	if err := w.get(s, "", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	s.Status.Netboot.Requested = &metav1.Time{Time: w.now}
+	s.Status.Inventory = &inventory.Inventory{Disks: []inventory.Disk{first, second}}
+	if err := w.api.Status().Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (i enroll.Instruction) {
+		if code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1, second), &i); code != 200 {
+			t.Fatalf("%d %s", code, reason)
+		}
+		return i
+	}
+	for range 2 { // also asked again
+		if i := ask(); i.Install != nil || i.PowerOff || i.WaitSeconds != 5 || !strings.Contains(i.Message, "serial D0") {
+			t.Fatalf("instruction %+v, want to wait for disk D0", i)
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	if err := w.get(s, "", "s1"); err != nil || len(s.Status.Inventory.Disks) != 2 || !strings.Contains(s.Status.Installation.Message, "serial D0") {
+		t.Errorf("status while waiting %+v (%v)", s.Status, err)
+	}
+	if i := ask(); i.Install == nil || i.Install.Disk.SerialNumber != "D1" {
+		t.Errorf("instruction after two minutes %+v, want an installation to D1", i)
 	}
 }
