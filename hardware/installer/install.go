@@ -21,28 +21,28 @@ const (
 // install carries one instruction out. Whenever it is cut off, the disk holds an incomplete marker and no
 // partition table, so that no firmware boots it and the next run starts over: everything here may be
 // repeated. Nothing is written before all that can be checked was checked.
-//
-// The note returned on success names what an operator should know, or is empty.
-func (r *run) install(ctx context.Context, inv inventory.Inventory, job *enroll.Install, p *progress) (note string, err error) {
+func (r *run) install(ctx context.Context, inv inventory.Inventory, job *enroll.Install, p *progress) error {
 	target, parts, err := r.plan(inv, job)
 	if err != nil {
-		return "", err
+		return err
 	}
 	r.log.Info("installing", "image", job.Manifest.Version, "disk", target.String(), "bytes", job.Manifest.Bytes())
 	marker := inventory.InstallMarker{RegionUID: job.Identity.RegionUID, ServerUID: job.Identity.ServerUID, Image: job.Manifest.Version}
 	guids, err := r.writeImage(ctx, target, job, parts, marker, p)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := r.inject(target.Name, parts, job); err != nil {
-		return "", err
+		return err
 	}
 	if inv.Firmware == inventory.FirmwareUEFI {
-		note = r.setBootEntry(parts, guids)
+		if err := r.setBootEntry(parts, guids); err != nil {
+			return err
+		}
 	}
 	marker.Complete = true
 	marker.Installed = r.clock.Now().UTC().Format(time.RFC3339)
-	return note, r.finish(target.Name, marker)
+	return r.finish(target.Name, marker)
 }
 
 // plan checks the instruction against the machine and decides where everything goes. It writes nothing.
@@ -136,9 +136,9 @@ func (r *run) inject(disk string, parts []diskimage.Part, job *enroll.Install) e
 	return nil
 }
 
-// setBootEntry makes the firmware boot the disk. Failure is no reason to stop: with full or locked variables
-// firmware still finds \EFI\BOOT\BOOTX64.EFI on the disk, or the operator sets the order by hand.
-func (r *run) setBootEntry(parts []diskimage.Part, guids map[string]string) string {
+// setBootEntry makes the firmware boot the disk. Without the entry, firmware may boot whatever is next in its order, which
+// can be another disk with another system: the installation has failed then, and stays incomplete.
+func (r *run) setBootEntry(parts []diskimage.Part, guids map[string]string) error {
 	esp, err := diskimage.FindPart(parts, diskimage.LabelESP)
 	if err == nil {
 		err = efi.SetBootEntry(r.machine.EFIVariables(), efi.BootEntry{
@@ -146,12 +146,11 @@ func (r *run) setBootEntry(parts []diskimage.Part, guids map[string]string) stri
 			StartLBA: esp.StartLBA, Sectors: esp.EndLBA - esp.StartLBA + 1, PartitionGUID: guids[diskimage.LabelESP],
 		})
 	}
-	if err == nil {
-		return ""
+	if err != nil {
+		return fmt.Errorf("the firmware's boot entry for the disk could not be written: %w; clear or unlock the firmware's boot entries (set-up, "+
+			"'restore defaults'), or update the firmware", err)
 	}
-	r.log.Warn("no boot entry", "error", err)
-	return fmt.Sprintf("the firmware's boot entry could not be written (%v); if the server does not boot from its disk, "+
-		"put the disk first in the firmware's boot order", err)
+	return nil
 }
 
 // finish makes the installation valid, when everything else is on the medium.

@@ -143,7 +143,7 @@ func (r *run) installAndReport(ctx context.Context, inv inventory.Inventory, job
 	p := &progress{total: job.Manifest.Bytes()}
 	stop := p.reportWhile(ctx, r.api, r.clock, r.log)
 	began := r.clock.Now()
-	note, err := r.install(ctx, inv, job, p)
+	err := r.install(ctx, inv, job, p)
 	stop()
 	if err != nil {
 		if ctx.Err() == nil {
@@ -151,7 +151,7 @@ func (r *run) installAndReport(ctx context.Context, inv inventory.Inventory, job
 		}
 		return err
 	}
-	end := r.withNeighbours(p.report(stageInstalled, note))
+	end := r.withNeighbours(p.report(stageInstalled, ""))
 	r.log.Info("installed", "image", job.Manifest.Version, "bytes", end.BytesWritten, "refetched", end.Refetched, "took", r.clock.Now().Sub(began))
 	r.reportEnd(ctx, end, reportPatience)
 	return nil

@@ -264,8 +264,8 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	}
 }
 
-// The boot entry is a convenience: without it the installation is complete, and the operator is told.
-func TestFirmwareRefusesBootEntry(t *testing.T) {
+// Without a boot entry firmware may boot another disk: that is a failed installation, and the disk is not said to be installed.
+func TestMissingBootEntryIsAFailure(t *testing.T) {
 	i := newImage(t)
 	g := newRegiond(t, i)
 	m := newMachine(t)
@@ -273,12 +273,15 @@ func TestFirmwareRefusesBootEntry(t *testing.T) {
 	if err := os.RemoveAll(m.EFIVariables()); err != nil {
 		t.Fatal(err)
 	}
-	g.instructions = []enroll.Instruction{g.installTo("DISK0", least)}
-	if outcome, err := run(t.Context(), g, m); err != nil || outcome != installer.Reboot {
+	g.instructions = []enroll.Instruction{g.installTo("DISK0", least), {PowerOff: true}}
+	if outcome, err := run(t.Context(), g, m); err != nil || outcome != installer.PowerOff {
 		t.Fatalf("outcome %s (%v)", outcome, err)
 	}
-	if end := g.last("Installed"); !strings.Contains(end.Message, "boot order") {
-		t.Errorf("report %+v", end)
+	if failed := g.last("Failed"); !strings.Contains(failed.Message, "boot entry") || !strings.Contains(failed.Message, "unlock") {
+		t.Errorf("report %+v", failed)
+	}
+	if mark := m.marker(0); mark == nil || mark.Complete {
+		t.Errorf("marker %+v, want an incomplete one", mark)
 	}
 }
 

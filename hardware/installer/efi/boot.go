@@ -25,24 +25,27 @@ type BootEntry struct {
 	PartitionGUID     string
 }
 
-// SetBootEntry makes the entry the first in the boot order. dir is where efivarfs is mounted. An earlier
-// entry of the same label is reused and further ones are removed, so that installing again and again does
-// not fill the variable store; a variable that is as wished is not written, to spare the flash.
+// SetBootEntry makes the entry the first in the boot order, and checks that it is. dir is where efivarfs is mounted. An
+// earlier entry of the same label is reused and further ones are removed, so that installing again and again does
+// not fill the variable store; a variable that has the desired content is not written, to spare the flash.
+//
+// Each variable is judged alone: firmware and other systems leave odd ones behind (empty, cut off, named in lower
+// case), which are nobody's entry of ours, keep their number and are not touched.
 func SetBootEntry(dir string, entry BootEntry) error {
 	option, err := entry.loadOption()
 	if err != nil {
 		return err
 	}
 	v := variables(dir)
-	numbers, err := v.bootNumbers()
+	entries, err := v.bootEntries()
 	if err != nil {
 		return err
 	}
-	number, stale, err := choose(v, numbers, entry.Label)
+	target, stale, err := choose(v, entries, entry.Label)
 	if err != nil {
 		return err
 	}
-	if err := v.write(bootName(number), option); err != nil {
+	if err := v.write(target.name, option); err != nil {
 		return err
 	}
 	order, err := v.bootOrder()
@@ -50,45 +53,68 @@ func SetBootEntry(dir string, entry BootEntry) error {
 		return err
 	}
 	// The order before the removal: it must never name an entry that is gone.
-	if err := v.write("BootOrder", encodeOrder(promote(order, number, stale))); err != nil {
+	if err := v.write("BootOrder", encodeOrder(promote(order, target.number, stale))); err != nil {
 		return err
 	}
-	for _, n := range stale {
-		if err := v.remove(bootName(n)); err != nil {
-			return err
-		}
+	// A stale entry that can't be removed does no harm: it is not in the order any more.
+	for _, e := range stale {
+		_ = v.remove(e.name)
+	}
+	return v.check(target, option)
+}
+
+// check reads back what firmware will see: some accept a write and forget it.
+func (v variables) check(target bootEntry, option []byte) error {
+	written, err := v.read(target.name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(written, option) {
+		return fmt.Errorf("EFI variable %s does not keep what was written to it", target.name)
+	}
+	order, err := v.bootOrder()
+	if err != nil {
+		return err
+	}
+	if len(order) == 0 || order[0] != target.number {
+		return fmt.Errorf("EFI variable BootOrder begins with %04X and not with %04X, though that was written", order, target.number)
 	}
 	return nil
 }
 
-// choose returns the number to use for a label, and the further entries that have it.
-func choose(v variables, numbers []uint16, label string) (number uint16, stale []uint16, err error) {
-	var same []uint16
-	for _, n := range numbers {
-		option, err := v.read(bootName(n))
+// choose returns the variable to use for a label, and the further ones that have it.
+func choose(v variables, entries []bootEntry, label string) (target bootEntry, stale []bootEntry, err error) {
+	var same []bootEntry
+	used := map[uint16]bool{}
+	for _, e := range entries {
+		used[e.number] = true
+		// One that can't be read is not ours.
+		option, err := v.read(e.name)
 		if err != nil {
-			return 0, nil, err
+			continue
 		}
 		if found, ok := optionLabel(option); ok && found == label {
-			same = append(same, n)
+			same = append(same, e)
 		}
 	}
-	if len(same) > 0 {
-		return same[0], same[1:], nil
+	// Firmware looks for the name in capitals only (UEFI 2.10 section 3.1.1): another one is not booted.
+	if i := slices.IndexFunc(same, func(e bootEntry) bool { return e.name == bootName(e.number) }); i >= 0 {
+		target = same[i]
+		return target, slices.Delete(same, i, i+1), nil
 	}
 	for n := range uint16(0xFFFF) {
-		if !slices.Contains(numbers, n) {
-			return n, nil, nil
+		if !used[n] {
+			return bootEntry{n, bootName(n)}, same, nil
 		}
 	}
-	return 0, nil, errors.New("all numbers of boot entries are in use")
+	return bootEntry{}, nil, errors.New("all numbers of boot entries are in use")
 }
 
 // promote puts a number first and leaves the stale ones out.
-func promote(order []uint16, first uint16, stale []uint16) []uint16 {
+func promote(order []uint16, first uint16, stale []bootEntry) []uint16 {
 	next := []uint16{first}
 	for _, n := range order {
-		if !slices.Contains(next, n) && !slices.Contains(stale, n) {
+		if !slices.Contains(next, n) && !slices.ContainsFunc(stale, func(e bootEntry) bool { return e.number == n }) {
 			next = append(next, n)
 		}
 	}
@@ -168,7 +194,7 @@ func fromUCS2(b []byte) (string, bool) {
 func guidBytes(s string) ([]byte, error) {
 	b, err := hex.DecodeString(strings.ReplaceAll(s, "-", ""))
 	if err != nil || len(b) != 16 {
-		return nil, fmt.Errorf("partition GUID %q is none", s)
+		return nil, fmt.Errorf("partition GUID %q is not a GUID", s)
 	}
 	slices.Reverse(b[0:4])
 	slices.Reverse(b[4:6])

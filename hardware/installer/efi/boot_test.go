@@ -3,6 +3,7 @@ package efi_test
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,6 +35,9 @@ func variables(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, content := range files {
 		b, err := hex.DecodeString("07000000" + content)
+		if n, cut := strings.CutPrefix(content, "cut "); cut {
+			b, err = []byte{7, 0, 0, 0}[:n[0]-'0'], nil
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +60,10 @@ func contents(t *testing.T, dir string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(b) < 4 {
+			found[strings.TrimSuffix(filepath.Base(f), global)] = fmt.Sprintf("cut %d", len(b))
+			continue
+		}
 		text, ok := strings.CutPrefix(hex.EncodeToString(b), "07000000")
 		if !ok {
 			t.Errorf("%s has attributes %x", f, b[:4])
@@ -72,6 +80,101 @@ const (
 	like = "01000000" + "0400" + "72006500670069006f006e00640032000000" + "7fff0400" // regiond2
 )
 
+// A variable whose content is given as "cut N" has N bytes in all, too few for its attributes when N < 4.
+var oddVariables = map[string]struct{ before, after map[string]string }{
+	"lower-case name of a stranger keeps its number": {
+		map[string]string{"Boot0000": pxe, "Boot000a": pxe, "BootOrder": "00000a00"},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "Boot000a": pxe, "BootOrder": "010000000a00"},
+	},
+	"lower-case name of an old entry of ours": {
+		map[string]string{"Boot0000": pxe, "Boot000a": old, "BootOrder": "0a000000"},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "BootOrder": "01000000"},
+	},
+	"both forms of one number": {
+		map[string]string{"Boot000A": old, "Boot000a": pxe, "BootOrder": "0a00"},
+		map[string]string{"Boot000A": regiondOption, "Boot000a": pxe, "BootOrder": "0a00"},
+	},
+	"an empty entry": {
+		map[string]string{"Boot0000": "", "Boot0001": pxe, "BootOrder": "01000000"},
+		map[string]string{"Boot0000": "", "Boot0001": pxe, "Boot0002": regiondOption, "BootOrder": "020001000000"},
+	},
+	"a file without a byte": {
+		map[string]string{"Boot0000": "cut 0", "BootOrder": "0000"},
+		map[string]string{"Boot0000": "cut 0", "Boot0001": regiondOption, "BootOrder": "01000000"},
+	},
+	"an entry of two bytes": {
+		map[string]string{"Boot0000": "cut 2", "Boot0001": old, "BootOrder": "00000100"},
+		map[string]string{"Boot0000": "cut 2", "Boot0001": regiondOption, "BootOrder": "01000000"},
+	},
+	"an entry cut off in its label": {
+		map[string]string{"Boot0000": "010000000400720065", "BootOrder": "0000"},
+		map[string]string{"Boot0000": "010000000400720065", "Boot0001": regiondOption, "BootOrder": "01000000"},
+	},
+	"an empty order": {
+		map[string]string{"Boot0000": pxe, "BootOrder": ""},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "BootOrder": "0100"},
+	},
+	"an order without a byte": {
+		map[string]string{"Boot0000": pxe, "BootOrder": "cut 0"},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "BootOrder": "0100"},
+	},
+	"an order of three bytes": {
+		map[string]string{"Boot0000": pxe, "BootOrder": "000001"},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "BootOrder": "01000000"},
+	},
+	"an order that repeats and names what is gone": {
+		map[string]string{"Boot0000": pxe, "BootOrder": "0000070000000700"},
+		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "BootOrder": "010000000700"},
+	},
+}
+
+// Each odd variable that firmware or another system left is judged alone, and none is touched without need.
+func TestSetBootEntryAmongOddVariables(t *testing.T) {
+	for name, tc := range oddVariables {
+		dir := variables(t, tc.before)
+		if err := efi.SetBootEntry(dir, entry); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := contents(t, dir); !reflect.DeepEqual(got, tc.after) {
+			t.Errorf("%s:\ngot  %v\nwant %v", name, got, tc.after)
+		}
+	}
+}
+
+// A variable that can't be read at all, here a folder, is not ours and hinders nobody.
+func TestSetBootEntryBesideAnUnreadableVariable(t *testing.T) {
+	dir := variables(t, map[string]string{"BootOrder": "0000"})
+	if err := os.Mkdir(filepath.Join(dir, "Boot0000"+global), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := efi.SetBootEntry(dir, entry); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "BootOrder"+global))
+	if err != nil || hex.EncodeToString(b) != "0700000001000000" {
+		t.Errorf("BootOrder %x (%v)", b, err)
+	}
+}
+
+// Firmware that takes a write and forgets it is found out.
+func TestSetBootEntryReadsBack(t *testing.T) {
+	dir := variables(t, map[string]string{"BootOrder": "0000"})
+	// A device that swallows everything and reads as empty.
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "Boot0000"+global)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "BootOrder"+global)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(dir, "BootOrder"+global)); err != nil {
+		t.Fatal(err)
+	}
+	if err := efi.SetBootEntry(dir, entry); err == nil || !strings.Contains(err.Error(), "BootOrder") {
+		t.Errorf("error %v, want one about BootOrder", err)
+	}
+}
+
 func TestSetBootEntry(t *testing.T) {
 	for name, tc := range map[string]struct{ before, after map[string]string }{
 		"empty store": {
@@ -82,7 +185,7 @@ func TestSetBootEntry(t *testing.T) {
 			map[string]string{"Boot0000": pxe, "Boot0002": like, "BootOrder": "00000200", "BootCurrent": "0000"},
 			map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "Boot0002": like, "BootOrder": "010000000200", "BootCurrent": "0000"},
 		},
-		"old entries are reused and the pile is removed": {
+		"an old entry is reused and the others are removed": {
 			map[string]string{"Boot0000": pxe, "Boot0003": old, "Boot000A": old, "BootOrder": "00000a000300"},
 			map[string]string{"Boot0000": pxe, "Boot0003": regiondOption, "BootOrder": "03000000"},
 		},

@@ -2,6 +2,7 @@ package efi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,29 +36,38 @@ func (v variables) path(name string) string { return filepath.Join(string(v), na
 
 var bootPattern = regexp.MustCompile(`^Boot([0-9A-Fa-f]{4})-` + globalGUID + `$`)
 
-// bootNumbers lists the boot entries, in order.
-func (v variables) bootNumbers() ([]uint16, error) {
+// bootEntry is a variable of a boot option. Its name may differ from bootName(number): some firmware writes the number in
+// lower case.
+type bootEntry struct {
+	number uint16
+	name   string
+}
+
+// bootEntries lists the boot entries, in order.
+func (v variables) bootEntries() ([]bootEntry, error) {
 	files, err := os.ReadDir(string(v))
 	if err != nil {
 		return nil, fmt.Errorf("list EFI variables: %w", err)
 	}
-	var numbers []uint16
+	var entries []bootEntry
 	for _, f := range files {
-		if match := bootPattern.FindStringSubmatch(f.Name()); match != nil {
-			n, err := strconv.ParseUint(match[1], 16, 16)
-			if err != nil {
-				return nil, fmt.Errorf("EFI variable %s: %w", f.Name(), err)
-			}
-			numbers = append(numbers, uint16(n))
+		match := bootPattern.FindStringSubmatch(f.Name())
+		if match == nil {
+			continue
+		}
+		// Four hexadecimal digits always parse.
+		if n, err := strconv.ParseUint(match[1], 16, 16); err == nil {
+			entries = append(entries, bootEntry{uint16(n), "Boot" + match[1]})
 		}
 	}
-	slices.Sort(numbers)
-	return numbers, nil
+	slices.SortFunc(entries, func(a, b bootEntry) int { return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name)) })
+	return entries, nil
 }
 
+// bootOrder is empty where the variable is not there, or holds nothing: it is written then.
 func (v variables) bootOrder() ([]uint16, error) {
 	b, err := v.read("BootOrder")
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errTooShort) {
 		return nil, nil
 	}
 	if err != nil {
@@ -70,6 +80,9 @@ func (v variables) bootOrder() ([]uint16, error) {
 	return order, nil
 }
 
+// errTooShort says that a variable does not even have its attributes.
+var errTooShort = errors.New("the variable is cut off")
+
 // read returns the content of a variable.
 func (v variables) read(name string) ([]byte, error) { return readVariable(v.path(name)) }
 
@@ -79,7 +92,7 @@ func readVariable(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read EFI variable: %w", err)
 	}
 	if len(b) < attributesLength {
-		return nil, fmt.Errorf("read EFI variable %s: %d bytes are too few", path, len(b))
+		return nil, fmt.Errorf("read EFI variable %s: %w: %d bytes, want %d at least", path, errTooShort, len(b), attributesLength)
 	}
 	return b[attributesLength:], nil
 }
