@@ -92,7 +92,7 @@ func (r *run) writeImage(ctx context.Context, target inventory.Disk, job *enroll
 	if err := d.WriteMarker(marker); err != nil {
 		return nil, err
 	}
-	if err := wipe(ctx, d); err != nil {
+	if err := wipe(ctx, d, d.bytes); err != nil {
 		return nil, err
 	}
 	if err := zeroGaps(ctx, d, &job.Manifest, parts); err != nil {

@@ -14,22 +14,34 @@ import (
 // unpacked, so that installing needs less than 64 MiB of memory.
 const writers = 4
 
+// erasable is what wipe does to a disk.
+type erasable interface {
+	Zero(ctx context.Context, offset, length int64) error
+	Discard(ctx context.Context, offset, length int64)
+	Sync() error
+	RereadPartitions() error
+}
+
 // wipe removes what could bring earlier content of the disk back to life: partition tables, boot code and
-// the superblocks of RAID and volume managers at both ends. The marker in between stays.
-func wipe(ctx context.Context, d *Disk) error {
-	d.Discard(ctx, diskimage.MiB, d.bytes/diskimage.MiB*diskimage.MiB-2*diskimage.MiB)
+// the superblocks of RAID and volume managers at both ends. The marker in between stays. Both ends are zero, on the
+// medium, before anything that may take its time: whoever cuts the power meanwhile does not bring the old system back.
+func wipe(ctx context.Context, d erasable, size int64) error {
 	if err := d.Zero(ctx, 0, inventory.MarkerOffset); err != nil {
 		return err
 	}
 	// The last MiB may not be a whole one of the disk's grid: zero from there to the very end.
-	tail := d.bytes/diskimage.SectorSize*diskimage.SectorSize - diskimage.MiB
+	tail := size/diskimage.SectorSize*diskimage.SectorSize - diskimage.MiB
 	if err := d.Zero(ctx, tail, diskimage.MiB); err != nil {
 		return err
 	}
 	if err := d.Sync(); err != nil {
 		return err
 	}
-	return d.RereadPartitions()
+	if err := d.RereadPartitions(); err != nil {
+		return err
+	}
+	d.Discard(ctx, diskimage.MiB, size/diskimage.MiB*diskimage.MiB-2*diskimage.MiB)
+	return nil
 }
 
 // zeroGaps writes the zeros that the image leaves out, and the beginning of root-b, where an older

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,8 +23,8 @@ const (
 	// Then each of a rack's machines is served at a useful speed, instead of all running into
 	// their time-outs together.
 	maxTransfers = 64
-	// transferTime bounds one response: 10 MB at 100 kB/s, and a wide margin.
-	transferTime = 3 * time.Minute
+	// answerTime bounds one response that is not a file.
+	answerTime = 30 * time.Second
 )
 
 // Server of the HTTP part.
@@ -70,7 +69,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      transferTime,
+		WriteTimeout:      answerTime,
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    8 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -122,20 +121,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slog.Float64("seconds", s.config.Now().Sub(begun).Seconds()))
 }
 
-// place waits for one of the transfers' places. The returned function gives it back.
-func (s *Server) place(w http.ResponseWriter, r *http.Request) (func(), bool) {
-	select {
-	case s.transfers <- struct{}{}:
-	case <-r.Context().Done():
-		return nil, false
-	}
-	// The time in the queue is not the client's fault.
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(transferTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.config.Log.Debug("HTTP write deadline was not set", "error", err)
-	}
-	return func() { <-s.transfers }, true
-}
-
 // peer address of a request.
 func peer(r *http.Request) netip.Addr {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -160,13 +145,6 @@ func (r *recorder) WriteHeader(code int) {
 func (r *recorder) Write(b []byte) (int, error) {
 	n, err := r.ResponseWriter.Write(b)
 	r.n += int64(n)
-	return n, err
-}
-
-// ReadFrom keeps sendfile(2) possible.
-func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
-	n, err := io.Copy(r.ResponseWriter, src)
-	r.n += n
 	return n, err
 }
 
