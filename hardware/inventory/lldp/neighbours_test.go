@@ -39,16 +39,16 @@ func TestNeighbours(t *testing.T) {
 		if got := n.Of("eth0"); got != nil {
 			t.Errorf("heard %+v at once", got)
 		}
-		time.Sleep(10 * time.Second) // of the bubble's clock
+		<-time.After(10 * time.Second) // of the bubble's clock
 		look()
-		time.Sleep(20 * time.Second)
+		<-time.After(20 * time.Second)
 		if got := n.Of("eth0"); got == nil || got.PortID != "of eth0" {
 			t.Errorf("after 30 s eth0 has %+v", got)
 		}
 		if got := n.Of("eth1"); got != nil {
 			t.Errorf("eth1 was listened on for 20 s and has %+v", got)
 		}
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		look()
 		if got := n.Of("eth1"); got == nil || got.PortID != "of eth1" {
 			t.Errorf("after 30 s eth1 has %+v", got)

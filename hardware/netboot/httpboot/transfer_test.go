@@ -86,7 +86,7 @@ func TestSlowReadersLoseTheirPlaces(t *testing.T) {
 					var n int64
 					n, err = io.CopyN(io.Discard, response.Body, tc.step)
 					got += n
-					time.Sleep(time.Second) // of the bubble's clock
+					<-time.After(time.Second) // of the bubble's clock
 				}
 				if tc.whole {
 					if got != size {
