@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // Limits of health.
@@ -23,7 +25,7 @@ func Judge(o Observation, clockOffset time.Duration) (healthy bool, reason, mess
 		why = append(why, m)
 	}
 	if len(o.FailedUnits) > 0 {
-		say("UnitsFailed", fmt.Sprintf("failed units of systemd: %s; look at them with journalctl -u", strings.Join(o.FailedUnits, ", ")))
+		say("UnitsFailed", fmt.Sprintf("failed units of systemd: %s; look at them with journalctl -u", bounded.List(o.FailedUnits, ", ")))
 	}
 	for _, s := range o.Space {
 		if s.FreePercent < minFreePercent {
@@ -37,7 +39,7 @@ func Judge(o Observation, clockOffset time.Duration) (healthy bool, reason, mess
 		say("ClockWrong", fmt.Sprintf("the clock differs from the API server's by more than %s; check the NTP servers", maxClockOffset))
 	}
 	if len(o.Errors) > 0 {
-		say("ObservationFailed", strings.Join(o.Errors, "; "))
+		say("ObservationFailed", bounded.List(o.Errors, "; "))
 	}
 	if len(why) == 0 {
 		return true, "Healthy", "nothing wrong was found"

@@ -22,6 +22,7 @@ import (
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -249,11 +250,11 @@ func TestJudge(t *testing.T) {
 func TestBuildStatus(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 5, time.UTC)
 	o := Observation{BootID: "b", BootTime: now.Add(-time.Hour), Kernel: "6.12", Addresses: []string{"10.0.0.1"}}
-	conf := apply.Report{Digest: "d", Applied: now, Configured: true, Reason: "Applied", Message: strings.Repeat("é", maxMessage), Processes: []apply.Process{{
+	conf := apply.Report{Digest: "d", Applied: now, Configured: true, Reason: "Applied", Message: strings.Repeat("é", bounded.MaxMessage), Processes: []apply.Process{{
 		Run: apply.Run{State: service.State{Name: "x.service", Active: "active", PID: 7, Started: now, Restarts: 2}, Digest: "x"}, Image: "i", Kernel: "k"}}}
 	first := buildStatus(o, 0, "v1", "trixie-1", nil, conf, region.HostStatus{}, now)
 	if first.Image != "trixie-1" || first.AgentVersion != "v1" || len(first.Conditions) != 2 || first.Conditions[0].Status != metav1.ConditionTrue ||
-		first.Conditions[1].Type != region.ConditionConfigured || len(first.Conditions[1].Message) > maxMessage {
+		first.Conditions[1].Type != region.ConditionConfigured || len(first.Conditions[1].Message) > bounded.MaxMessage {
 		t.Errorf("%+v", first)
 	}
 	// The status comes back from the API server with whole seconds, in another zone.

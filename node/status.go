@@ -3,7 +3,6 @@ package node
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +10,7 @@ import (
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // buildStatus turns an observation into the host's status. old is what was last written: times of
@@ -47,14 +47,8 @@ func buildStatus(o Observation, clockOffset time.Duration, agentVersion, install
 	return s
 }
 
-// maxMessage bounds a condition's message, which the schema limits to 32 KiB, in bytes.
-const maxMessage = 4 << 10
-
 func condition(kind string, ok bool, reason, message string, old region.HostStatus, now time.Time) metav1.Condition {
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
-	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: message,
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: bounded.Message(message),
 		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))}
 	if !ok {
 		c.Status = metav1.ConditionFalse
@@ -74,12 +68,8 @@ func attest(r apply.Report) *region.HostConfiguration {
 	}
 	c := &region.HostConfiguration{Digest: r.Digest, Applied: apiTime(r.Applied)}
 	for _, p := range r.Processes {
-		message := p.Message
-		if len(message) > maxMessage {
-			message = strings.ToValidUTF8(message[:maxMessage], "")
-		}
 		c.Processes = append(c.Processes, region.HostProcess{Service: p.Name, State: p.Active, PID: int32(p.PID), Started: apiTime(p.Started),
-			ConfigDigest: p.Digest, Restarts: int32(p.Restarts), Image: p.Image, Kernel: p.Kernel, Message: message})
+			ConfigDigest: p.Digest, Restarts: int32(p.Restarts), Image: p.Image, Kernel: p.Kernel, Message: bounded.Message(p.Message)})
 	}
 	return c
 }

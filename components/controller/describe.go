@@ -11,6 +11,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/condition"
 )
 
 // Reasons of conditions.
@@ -213,10 +214,7 @@ var proofs = map[string]string{
 // clip keeps a message within what fits a table; Kubernetes allows 32 KiB for one.
 func clip(s string) string {
 	const longest = 600
-	if s = strings.Join(strings.Fields(s), " "); len(s) <= longest {
-		return s
-	}
-	return strings.ToValidUTF8(s[:longest], "") + "..."
+	return condition.Clip(strings.Join(strings.Fields(s), " "), longest)
 }
 
 // bytes in words, to a tenth.

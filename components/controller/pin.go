@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +16,7 @@ import (
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/condition"
 )
 
 // pin sees to it that the cluster is pinned, and finds the templates that it is pinned to. Trouble says why not.
@@ -71,7 +71,7 @@ func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenSta
 	if !found {
 		slices.Sort(running)
 		return nil, unpinned("the image sets in %s have none that holds all images that it runs: %s", reg.Spec.Images.Dir,
-			strings.Join(slices.Compact(running), ", ")), nil
+			condition.List(slices.Compact(running), ", ")), nil
 	}
 	var why []string
 	for _, c := range slices.Concat([]*openstack.Composer{t.Templates.Own}, t.Templates.Earlier) {
@@ -85,7 +85,7 @@ func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenSta
 		}
 		why = append(why, fmt.Sprintf("templates %s would change %s", short(c.Digest()), disturbed))
 	}
-	return nil, unpinned("%s", strings.Join(slices.Compact(why), "; ")), nil
+	return nil, unpinned("%s", condition.List(slices.Compact(why), "; ")), nil
 }
 
 func unpinned(format string, args ...any) *Trouble {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/endpoints"
@@ -15,6 +14,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 	"github.com/gophercloud/gophercloud/v2/pagination"
+
+	"regiond.dev/regiond/region/condition"
 )
 
 // Catalogue is what is wished of a Keystone.
@@ -44,8 +45,7 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one (regiond openstack -- ...)", len(e.IDs), e.Kind, e.Name, strings.Join(e.IDs,
-		", "))
+	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one (regiond openstack -- ...)", len(e.IDs), e.Kind, e.Name, condition.List(e.IDs, ", "))
 }
 
 // Ensure brings Keystone to the catalogue. It can be repeated at any time, also after it was cut off, and writes only

@@ -3,13 +3,13 @@ package server
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // Decide says what to do next with one server, and how it stands. It is pure.
@@ -49,7 +49,7 @@ func (d *decider) run() {
 	if len(d.f.Duplicates) > 0 {
 		// Two matches are a fault, not a choice: neither is touched.
 		d.bmc = condition(region.ConditionBMCReachable, metav1.ConditionFalse, region.ReasonDuplicateIdentity,
-			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", strings.Join(d.f.Duplicates, ", ")))
+			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", bounded.List(d.f.Duplicates, ", ")))
 		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonDuplicateIdentity, d.bmc.Message)
 		d.stop(region.PhaseFailed, region.ReasonDuplicateIdentity, d.bmc.Message)
 		return

@@ -9,6 +9,7 @@ import (
 
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // SelectDisk returns the one disk that the selector fits, if it may be written to. Anything else is
@@ -20,7 +21,7 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 	for i := range disks {
 		if why[i] = diskMismatch(sel, disks[i]); why[i] == "" {
 			fit = append(fit, &disks[i])
-			why[i] = "fits"
+			why[i] = fits
 		}
 	}
 	const advice = "name one by serialNumber or wwn in the profile's rootDisk"
@@ -111,12 +112,20 @@ func diskMismatch(sel region.DiskSelector, d inventory.Disk) string {
 	return ""
 }
 
+// fits stands where else would be why a disk was not taken.
+const fits = "fits"
+
+// listDisks names the disks, those that fit first, as far as there is room.
 func listDisks(disks []inventory.Disk, why []string) string {
-	var s []string
+	var fit, others []string
 	for i, d := range disks {
-		s = append(s, describe(d)+": "+why[i])
+		if why[i] == fits {
+			fit = append(fit, describe(d)+": "+fits)
+		} else {
+			others = append(others, describe(d)+": "+why[i])
+		}
 	}
-	return strings.Join(s, "; ")
+	return bounded.List(append(fit, others...), "; ")
 }
 
 func describe(d inventory.Disk) string {

@@ -7,6 +7,7 @@ import (
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // DefaultInterface is the name of the interface that netbooted, where a profile has no network.
@@ -77,7 +78,7 @@ func matchNIC(i region.Interface, nics []inventory.NIC) (*inventory.NIC, *Refusa
 	}
 	if len(fit) != 1 {
 		return nil, refuse(ReasonNetworkNotResolved, "interface %q of the profile's network matches %d NICs, it must match exactly one; change its match. Candidates: %s",
-			i.Name, len(fit), strings.Join(seen, "; "))
+			i.Name, len(fit), bounded.List(seen, "; "))
 	}
 	return fit[0], nil
 }

@@ -1,12 +1,12 @@
 package server
 
 import (
-	"strings"
 	"time"
 
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // InstallPlan says what is to be written where, before anything is written.
@@ -71,7 +71,7 @@ func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
 		for _, a := range found {
 			d = append(d, describe(*a.Disk))
 		}
-		return nil, refuse(ReasonMarkerContradictory, "%d disks carry a complete installation of this server: %s; remove or wipe all but one", len(found), strings.Join(d, "; "))
+		return nil, refuse(ReasonMarkerContradictory, "%d disks carry a complete installation of this server: %s; remove or wipe all but one", len(found), bounded.List(d, "; "))
 	}
 	if len(found) == 1 {
 		return found[0], nil

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 func disk(name, serial string, change ...func(*inventory.Disk)) inventory.Disk {
@@ -166,5 +168,32 @@ func TestResolveNetwork(t *testing.T) {
 		if _, refused := server.ResolveNetwork(h, nics); refused == nil || refused.Reason != "NetworkNotResolved" {
 			t.Errorf("%s: refused is %v", name, refused)
 		}
+	}
+}
+
+// A machine with a thousand disks is refused within the bounds of a condition, and what fits is named first.
+func TestRefusalsAreBounded(t *testing.T) {
+	var disks []inventory.Disk
+	for i := range 1000 {
+		disks = append(disks, disk(fmt.Sprintf("sd%d", i), fmt.Sprintf("SERIAL%03d-%s", i, strings.Repeat("x", 100)), func(d *inventory.Disk) { d.Type = inventory.DiskHDD }))
+	}
+	disks[900].Type, disks[901].Type = inventory.DiskNVMe, inventory.DiskNVMe
+	w := wish()
+	w.Profiles[0].RootDisk.Type = inventory.DiskNVMe
+	_, _, refused := server.Plan(w, machine(disks...), now)
+	if refused == nil || len(refused.Message) > bounded.MaxMessage {
+		t.Fatalf("refusal %+v", refused)
+	}
+	for _, part := range []string{"2 disks fit", "sd900 serial SERIAL900", "sd901 serial SERIAL901", " more", "name one by serialNumber"} {
+		if !strings.Contains(refused.Message, part) {
+			t.Errorf("message lacks %q: %s", part, refused.Message)
+		}
+	}
+	w.Profiles = nil
+	for i := range 1000 {
+		w.Profiles = append(w.Profiles, region.Profile{Name: fmt.Sprintf("profile-%d", i), Match: region.ProfileMatch{Product: strings.Repeat("y", 60)}})
+	}
+	if _, _, refused := server.Plan(w, machine(disks...), now); refused == nil || len(refused.Message) > bounded.MaxMessage || !strings.Contains(refused.Message, " more); change a profile's match") {
+		t.Errorf("refusal %+v", refused)
 	}
 }

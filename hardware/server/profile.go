@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/region"
+	bounded "regiond.dev/regiond/region/condition"
 )
 
 // MatchProfile returns the profile that decides what becomes of the server: the one its spec names,
@@ -35,7 +35,7 @@ func MatchProfile(w Wish, inv *inventory.Inventory) (*region.Profile, *Refusal) 
 	if len(why) == 0 {
 		return nil, refuse(ReasonNoProfile, "the region has no hardware.profiles; add one that matches this server")
 	}
-	return nil, refuse(ReasonNoProfile, "no profile matches this server (%s); change a profile's match or add one", strings.Join(why, "; "))
+	return nil, refuse(ReasonNoProfile, "no profile matches this server (%s); change a profile's match or add one", bounded.List(why, "; "))
 }
 
 // mismatch says why a profile does not match, or returns "".
@@ -112,7 +112,7 @@ func names(profiles []region.Profile) string {
 	for _, p := range profiles {
 		n = append(n, p.Name)
 	}
-	return strings.Join(n, ", ")
+	return bounded.List(n, ", ")
 }
 
 // bytes for people, in the decimal units that disks are sold by.

@@ -1,6 +1,10 @@
 package server
 
-import "fmt"
+import (
+	"fmt"
+
+	bounded "regiond.dev/regiond/region/condition"
+)
 
 // Reasons of conditions that stay until the wish, or the hardware, changes.
 const (
@@ -21,5 +25,5 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Message }
 
 func refuse(reason, format string, args ...any) *Refusal {
-	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
+	return &Refusal{Reason: reason, Message: bounded.Message(fmt.Sprintf(format, args...))}
 }

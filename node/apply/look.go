@@ -11,6 +11,7 @@ import (
 
 	"regiond.dev/regiond/node/configuration"
 	"regiond.dev/regiond/node/service"
+	"regiond.dev/regiond/region/condition"
 )
 
 // Back-off of what fails: a service that does not start, a file that can't be written.
@@ -66,7 +67,7 @@ func (a *Applier) look(ctx context.Context) error {
 		return err
 	}
 	if drift := driftOf(want, s, func(name string) bool { return a.retry.waits(name, a.Now()) }); len(drift) > 0 {
-		what := strings.Join(drift, ", ")
+		what := condition.List(drift, ", ")
 		a.Log.Warn("something else has changed this host", slog.String("what", what))
 		a.say(ctx, "Drifted", what+"; it is repaired")
 		if err := a.converge(ctx, want, Names{}); err != nil {
@@ -193,11 +194,11 @@ func (a *Applier) judge(r *Report) {
 		}
 	}
 	if len(broken) > 0 && starting {
-		r.Configured, r.Reason, r.Message = false, "ServicesStarting", strings.Join(broken, "; ")
+		r.Configured, r.Reason, r.Message = false, "ServicesStarting", condition.List(broken, "; ")
 		return
 	}
 	if len(broken) > 0 {
-		r.Configured, r.Reason, r.Message = false, "ServiceFailed", strings.Join(broken, "; ")
+		r.Configured, r.Reason, r.Message = false, "ServiceFailed", condition.List(broken, "; ")
 		return
 	}
 	r.Configured, r.Reason = true, "Applied"

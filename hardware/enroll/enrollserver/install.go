@@ -20,6 +20,7 @@ import (
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/condition"
 )
 
 // maxMessage bounds what an installer can put into a status, in bytes.
@@ -72,9 +73,9 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}
 
 	if missing := server.AwaitedDisks(wish, srv.Status.Inventory, inv); len(missing) > 0 && now.Sub(stage.Started.Time) < server.DisksWithin {
-		message := "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + strings.Join(missing, "; ")
+		message := "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + condition.List(missing, "; ")
 		log.Info("not all disks are there yet: the installer is told to wait", slog.String("message", message))
-		stage.Message = cut(message, maxMessage)
+		stage.Message = message
 		return s.record(ctx, srv, enroll.Instruction{WaitSeconds: waitForDisks, Message: message}, func(st *region.ServerStatus) {
 			// The earlier inventory is kept: it says which disks there are to wait for.
 			earlier := st.Inventory
@@ -175,7 +176,7 @@ func (s *Server) progress(ctx context.Context, r *http.Request, p enroll.Progres
 	}
 	next := *old
 	next.Stage, next.BytesWritten, next.BytesTotal = stage, p.BytesWritten, p.BytesTotal
-	next.Message = cut(p.Message, maxMessage)
+	next.Message = condition.Clip(p.Message, maxMessage)
 	next.LastReport = &metav1.Time{Time: now}
 	if stage == region.StageInstalled {
 		next.Finished = next.LastReport
@@ -243,12 +244,4 @@ func diskName(d *inventory.Disk) string {
 		return d.SerialNumber
 	}
 	return d.WWN
-}
-
-// cut shortens s to at most n bytes without cutting a rune in half.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
 }
