@@ -191,7 +191,7 @@ func (a *Agent) report(ctx context.Context) {
 		}
 		a.reported, a.known = h.Status, true
 	}
-	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(), a.said, a.reported, a.Now())
+	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(ctx), a.said, a.reported, a.Now())
 	if sameStatus(next, a.reported) {
 		return
 	}
@@ -213,8 +213,8 @@ func (a *Agent) report(ctx context.Context) {
 	}
 }
 
-// inventory of the machine, read once. What can't be read is left out: it is no reason to be silent.
-func (a *Agent) inventory() *inventory.Inventory {
+// inventory of the machine, read once, with the neighbours heard since. What can't be read is left out: it is no reason to be silent.
+func (a *Agent) inventory(ctx context.Context) *inventory.Inventory {
 	if a.id.ServerUID == "" {
 		return nil // what a machine is that regiond did not install is nobody's business, nor what a namespace shows of another's
 	}
@@ -237,7 +237,13 @@ func (a *Agent) inventory() *inventory.Inventory {
 			a.Log.Warn("inventory is not comparable", slog.Any("error", err))
 		}
 	}
-	return a.machine
+	seen := a.machine.DeepCopy()
+	for i := range seen.NICs {
+		if nic := &seen.NICs[i]; nic.LinkUp && a.Observer.Neighbour != nil {
+			nic.LLDP = a.Observer.Neighbour(ctx, nic.Name)
+		}
+	}
+	return seen
 }
 
 // note leaves what came of the last exchange for `healthy`.

@@ -217,6 +217,9 @@ func TestAgent(t *testing.T) {
 		t.Errorf("identity after the join: %+v %v", left, err)
 	}
 	r.set(func() {
+		if nics := r.host.Status.Inventory.NICs; len(nics) != 2 || nics[0].LLDP == nil || nics[0].LLDP.PortID != "of eth0" || nics[1].LLDP != nil {
+			t.Errorf("interfaces %+v; want the neighbour of the one with a link", nics)
+		}
 		if st := r.host.Status; st.BootID == "" || st.Inventory == nil || st.Inventory.MemoryBytes != 8<<30 || st.Image != "trixie-abc" || st.Slot != "B" || len(st.Addresses) != 1 || r.lease["leaseDurationSeconds"] != 40.0 || r.lease["holderIdentity"] != "s1" {
 			t.Errorf("host %+v, lease %v", st, r.lease)
 		}

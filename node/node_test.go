@@ -194,7 +194,12 @@ func fakeObserver(t testing.TB) Observer {
 	return Observer{Root: fakeRoot(t),
 		Units:     func(context.Context) ([]string, error) { return nil, nil },
 		Addresses: func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("10.99.0.100")}, nil },
-		Inventory: func() (inventory.Inventory, error) { return inventory.Inventory{MemoryBytes: 8 << 30}, nil }}
+		Inventory: func() (inventory.Inventory, error) {
+			return inventory.Inventory{MemoryBytes: 8 << 30, NICs: []inventory.NIC{{Name: "eth0", LinkUp: true}, {Name: "eth1"}}}, nil
+		},
+		Neighbour: func(_ context.Context, name string) *inventory.LLDPNeighbour {
+			return &inventory.LLDPNeighbour{PortID: "of " + name}
+		}}
 }
 
 func TestObserve(t *testing.T) {

@@ -53,6 +53,9 @@ type Observer struct {
 	Addresses func() ([]netip.Addr, error)
 	// Inventory reads what the machine is. It reads from every disk, so it is called once.
 	Inventory func() (inventory.Inventory, error)
+	// Neighbour begins to listen on an interface and returns the switch port that was heard there so far, or nil. Without
+	// it nothing is listened to.
+	Neighbour func(ctx context.Context, name string) *inventory.LLDPNeighbour
 }
 
 // Observe looks at everything once.

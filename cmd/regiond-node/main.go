@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/hardware/inventory/lldp"
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/identity"
@@ -102,11 +104,17 @@ func bootedBySystemd() bool {
 
 // host is who manages services here, and how this host is observed.
 func host() (apply.Services, node.Observer) {
+	neighbours := new(lldp.Neighbours)
+	observer := node.Observer{Root: "/", Neighbour: func(ctx context.Context, name string) *inventory.LLDPNeighbour {
+		neighbours.Listen(ctx, name)
+		return neighbours.Of(name)
+	}}
 	if bootedBySystemd() {
-		return service.Systemd{}, node.Observer{Root: "/"}
+		return service.Systemd{}, observer
 	}
 	c := supervisor.NewClient(supervisor.Socket)
-	return c, node.Observer{Root: "/", Units: c.FailedUnits}
+	observer.Units = c.FailedUnits
+	return c, observer
 }
 
 func runAgent(ctx context.Context, log *slog.Logger) error {
