@@ -8,6 +8,7 @@ import (
 
 	"regiond.dev/regiond/images/debian"
 	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/bootloader"
 )
 
 // assembly is an image in the making.
@@ -135,20 +136,20 @@ func (a *assembly) makeESP(ctx context.Context) error {
 		{loader, "EFI/systemd/systemd-bootx64.efi"},
 		// Where firmware looks when it has lost its boot entries (UEFI 2.10 section 3.5.1.1).
 		{loader, "EFI/BOOT/BOOTX64.EFI"},
-		{filepath.Join(a.out, KernelFile), fmt.Sprintf(espKernel, SlotA)},
-		{filepath.Join(a.out, InitramfsFile), fmt.Sprintf(espInitrd, SlotA)},
+		{filepath.Join(a.out, KernelFile), bootloader.Kernel(bootloader.SlotA)},
+		{filepath.Join(a.out, InitramfsFile), bootloader.Initrd(bootloader.SlotA)},
 	} {
 		if err := copyFile(f.from, filepath.Join(tree, f.to)); err != nil {
 			return fmt.Errorf("ESP: %w", err)
 		}
 	}
-	for _, text := range bootTexts() {
-		if err := writeFile(tree, text.path, []byte(text.content), 0o644); err != nil {
+	for _, text := range bootloader.Files() {
+		if err := writeFile(tree, text.Path, []byte(text.Content), 0o644); err != nil {
 			return fmt.Errorf("ESP: %w", err)
 		}
 	}
 	// The folder of the other slot, for updates.
-	if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(fmt.Sprintf(espKernel, SlotB))), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(tree, filepath.Dir(bootloader.Kernel(bootloader.SlotB))), 0o755); err != nil {
 		return fmt.Errorf("ESP: %w", err)
 	}
 	if err := clampTimes(tree); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"regiond.dev/regiond/images/debian"
+	"regiond.dev/regiond/machine/bootloader"
 )
 
 // output runs one of the programs that judge what was made.
@@ -37,8 +38,8 @@ func TestESPHoldsTree(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
 	tree, image := filepath.Join(dir, "esp"), filepath.Join(dir, "esp.img")
-	for _, text := range bootTexts() {
-		if err := writeFile(tree, text.path, []byte(text.content), 0o644); err != nil {
+	for _, text := range bootloader.Files() {
+		if err := writeFile(tree, text.Path, []byte(text.Content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,7 +51,7 @@ func TestESPHoldsTree(t *testing.T) {
 	}
 	output(t, "", "fsck.vfat", "-n", image)
 	// The entry's name with its counter is a long file name; it must come out unchanged.
-	if got := output(t, "MTOOLSRC=/dev/null", "mtype", "-i", image, "::/"+EntryPath(SlotA)); got != Entry(SlotA, 1) {
+	if got := output(t, "MTOOLSRC=/dev/null", "mtype", "-i", image, "::/"+bootloader.EntryPath(bootloader.SlotA)); got != bootloader.Entry(bootloader.SlotA, 1) {
 		t.Errorf("the entry on the ESP is %q", got)
 	}
 	first, err := os.ReadFile(image)

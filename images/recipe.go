@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"regiond.dev/regiond/images/debian"
+	"regiond.dev/regiond/machine/bootloader"
 )
 
 // Versions of what Go code does to an image beyond the embedded files. They go into the hashes:
@@ -102,8 +103,8 @@ func (r *recipe) version(rootfsKey, packages string, p programs) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("image recipe: %w", err)
 	}
-	for _, text := range bootTexts() {
-		h.Field(text.path, text.content)
+	for _, text := range bootloader.Files() {
+		h.Field(text.Path, text.Content)
 	}
 	return r.release + "-" + h.Sum(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"regiond.dev/regiond/hardware/installer/efi"
 	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/bootloader"
 )
 
 // loaderPath is systemd-boot on the ESP, and bootLabel the name of the firmware's boot entry for it.
@@ -54,7 +55,7 @@ func (r *run) plan(inv inventory.Inventory, job *enroll.Install) (inventory.Disk
 	if job.Identity.RegionUID == "" || job.Identity.ServerUID == "" {
 		return fail(errors.New("the instruction's identity lacks regionUID or serverUID: without them nobody could tell later whose disk it is"))
 	}
-	if err := checkArguments(job.Identity.KernelArguments); err != nil {
+	if err := bootloader.CheckArguments(job.Identity.KernelArguments); err != nil {
 		return fail(err)
 	}
 	target, err := FindDisk(inv.Disks, job.Disk)
@@ -119,7 +120,7 @@ func (r *run) inject(disk string, parts []diskimage.Part, job *enroll.Install) e
 		do                func(dir string) error
 	}{
 		{diskimage.LabelData, "ext4", func(dir string) error { return writeIdentity(dir, job.Identity) }},
-		{diskimage.LabelESP, "vfat", func(dir string) error { return addKernelArguments(dir, job.Identity.KernelArguments) }},
+		{diskimage.LabelESP, "vfat", func(dir string) error { return bootloader.AddArguments(dir, job.Identity.KernelArguments) }},
 	} {
 		part, err := diskimage.FindPart(parts, step.label)
 		if err != nil {

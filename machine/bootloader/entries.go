@@ -1,4 +1,7 @@
-package images
+// Package bootloader is what lies on the EFI system partition of an installed machine: the entries of systemd-boot (UEFI) and
+// the configuration of GRUB (BIOS) for the two slots of the root file system. The builder of images writes them, the installer
+// adds a profile's kernel arguments, and an update writes the other slot's.
+package bootloader
 
 import (
 	"fmt"
@@ -15,11 +18,11 @@ const (
 // UAPI Boot Loader Specification).
 const bootTries = 3
 
-// Kernel and Initrd of a slot on the ESP, as in regiond/a/vmlinuz.
-const (
-	espKernel = "regiond/%s/vmlinuz"
-	espInitrd = "regiond/%s/initrd"
-)
+// Kernel is where a slot's kernel lies on the ESP. slot may be a GRUB variable.
+func Kernel(slot string) string { return "regiond/" + slot + "/vmlinuz" }
+
+// Initrd is where a slot's initrd lies on the ESP. slot may be a GRUB variable.
+func Initrd(slot string) string { return "regiond/" + slot + "/initrd" }
 
 // kernelArguments of an installed system. slot may be a GRUB variable.
 //
@@ -45,21 +48,24 @@ func EntryPath(slot string) string {
 // has 1, and an update writes the other slot's entry with the running one's plus 1.
 func Entry(slot string, sequence int) string {
 	return fmt.Sprintf("title    regiond node (slot %[1]s)\nsort-key regiond\nversion  %[2]d\nlinux    /%[3]s\ninitrd   /%[4]s\noptions  %[5]s\n",
-		slot, sequence, fmt.Sprintf(espKernel, slot), fmt.Sprintf(espInitrd, slot), kernelArguments(slot))
+		slot, sequence, Kernel(slot), Initrd(slot), kernelArguments(slot))
 }
 
-// textFile on the ESP.
-type textFile struct{ path, content string }
+// File on the ESP.
+type File struct{ Path, Content string }
 
-// bootTexts are the loaders' files as a new installation has them.
-func bootTexts() []textFile {
-	return []textFile{
+// Files are the loaders' files as a new installation has them.
+func Files() []File {
+	return []File{
 		{"loader/loader.conf", "timeout 0\neditor no\nauto-firmware no\nconsole-mode keep\n"},
 		{EntryPath(SlotA), Entry(SlotA, 1)},
-		{"grub/grub.cfg", grubConfig()},
+		{grubFile, grubConfig()},
 		{"grub/grubenv", grubEnvironment("slot=" + SlotA)},
 	}
 }
+
+// grubFile is GRUB's configuration on the ESP.
+const grubFile = "grub/grub.cfg"
 
 // grubConfig for BIOS machines. GRUB cannot count boots; a new slot is tried once: whoever updates sets
 // trial= in grubenv, and slot= when the node is healthy.
@@ -77,9 +83,9 @@ if [ -n "$trial" ]; then
 	save_env trial
 fi
 echo "Booting slot $boot"
-if linux /` + fmt.Sprintf(espKernel, "$boot") + ` ` + kernelArguments("$boot") + `
+if linux /` + Kernel("$boot") + ` ` + kernelArguments("$boot") + `
 then
-	initrd /` + fmt.Sprintf(espInitrd, "$boot") + `
+	initrd /` + Initrd("$boot") + `
 	boot
 fi
 echo "Slot $boot does not boot; restarting in 10 seconds"

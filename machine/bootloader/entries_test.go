@@ -1,4 +1,4 @@
-package images
+package bootloader
 
 import (
 	"strings"
@@ -26,10 +26,10 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-func TestBootTexts(t *testing.T) {
+func TestFiles(t *testing.T) {
 	texts := map[string]string{}
-	for _, text := range bootTexts() {
-		texts[text.path] = text.content
+	for _, text := range Files() {
+		texts[text.Path] = text.Content
 	}
 	if texts["loader/entries/regiond-a+3.conf"] != entryA {
 		t.Error("the entry of slot a is not that of Entry")

@@ -1,17 +1,64 @@
-package installer
+package bootloader
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+
+	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// checkArguments refuses kernel arguments that would break out of their line.
-func checkArguments(arguments []string) error {
+// CheckArguments refuses kernel arguments that would break out of their line.
+func CheckArguments(arguments []string) error {
 	for _, a := range arguments {
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("kernel argument %q is empty or has control characters", a)
 		}
+	}
+	return nil
+}
+
+// entryPattern is where the entries of systemd-boot lie on the ESP.
+const entryPattern = "loader/entries/*.conf"
+
+// AddArguments adds kernel arguments to every boot entry on the ESP that is mounted at dir.
+func AddArguments(dir string, arguments []string) error {
+	if len(arguments) == 0 {
+		return nil
+	}
+	entries, err := filepath.Glob(filepath.Join(dir, entryPattern))
+	if err != nil {
+		return fmt.Errorf("add kernel arguments: %w", err)
+	}
+	if len(entries) == 0 {
+		return fmt.Errorf("add kernel arguments: the image's ESP has no boot entry %s", entryPattern)
+	}
+	for _, path := range entries {
+		if err := rewrite(path, arguments, addToEntry); err != nil {
+			return err
+		}
+	}
+	// Images for UEFI only have no GRUB.
+	if err := rewrite(filepath.Join(dir, grubFile), arguments, addToGRUB); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func rewrite(path string, arguments []string, add func(string, []string) (string, error)) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("add kernel arguments: %w", err)
+	}
+	changed, err := add(string(text), arguments)
+	if err == nil {
+		err = atomicfile.Write(path, []byte(changed), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("add kernel arguments to %s: %w", path, err)
 	}
 	return nil
 }
