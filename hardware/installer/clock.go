@@ -5,13 +5,6 @@ import (
 	"time"
 )
 
-// Clock is time, so that tests need not wait.
-type Clock interface {
-	Now() time.Time
-	// Sleep returns early with the context's error.
-	Sleep(ctx context.Context, d time.Duration) error
-}
-
 // SystemClock is the real one.
 type SystemClock struct{}
 

@@ -36,9 +36,9 @@ func loopDevice(t *testing.T, size int64) string {
 	return filepath.Base(device)
 }
 
-func openDisk(t *testing.T, name string) *installer.Disk {
+func openDisk(t *testing.T, name string) *diskimage.Disk {
 	t.Helper()
-	d, err := installer.OpenDisk("/dev/" + name)
+	d, err := diskimage.OpenDisk("/dev/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,11 @@ func TestBlockDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Discard(t.Context(), 16*mib, 8*mib)
-	if err := d.WriteMarker(inventory.InstallMarker{ServerUID: "s"}); err != nil {
+	marker, err := inventory.EncodeMarker(inventory.InstallMarker{ServerUID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.WriteAt(marker, inventory.MarkerOffset); err != nil {
 		t.Fatal(err)
 	}
 	m := &diskimage.Manifest{Partitions: []diskimage.Partition{{Label: "esp", Size: 4 * mib}, {Label: "root-a", Size: 4 * mib}, {Label: "data", Size: 4 * mib}}}
@@ -130,7 +134,7 @@ func TestBlockDevice(t *testing.T) {
 }
 
 func TestOpenDiskErrors(t *testing.T) {
-	if _, err := installer.OpenDisk("/dev/no-such-disk"); err == nil {
+	if _, err := diskimage.OpenDisk("/dev/no-such-disk"); err == nil {
 		t.Error("a disk that is not there was opened")
 	}
 }

@@ -121,8 +121,8 @@ func (m *machine) Neighbours() map[string]inventory.LLDPNeighbour {
 }
 func (m *machine) Holders(string) ([]string, error) { return m.holders, nil }
 func (m *machine) EFIVariables() string             { return filepath.Join(m.dir, "efivars") }
-func (m *machine) OpenDisk(name string) (*installer.Disk, error) {
-	return installer.OpenDisk(filepath.Join(m.dir, name))
+func (m *machine) OpenDisk(name string) (*diskimage.Disk, error) {
+	return diskimage.OpenDisk(filepath.Join(m.dir, name))
 }
 
 func (m *machine) Mount(disk string, part diskimage.Part, filesystem string) (string, func() error, error) {

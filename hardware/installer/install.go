@@ -86,28 +86,28 @@ func (r *run) writeImage(ctx context.Context, target inventory.Disk, job *enroll
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if d.bytes != target.Bytes {
-		return nil, fmt.Errorf("disk %s has %d bytes now: it is not the one of the inventory any more", target, d.bytes)
+	if d.Bytes() != target.Bytes {
+		return nil, fmt.Errorf("disk %s has %d bytes now: it is not the one of the inventory any more", target, d.Bytes())
 	}
 	// The marker first: from here on the disk is ours to install again, and no longer an old installation.
-	if err := d.WriteMarker(marker); err != nil {
+	if err := writeMarker(d, marker); err != nil {
 		return nil, err
 	}
-	if err := wipe(ctx, d, d.bytes); err != nil {
+	if err := diskimage.Wipe(ctx, d, d.Bytes(), diskimage.Range{Offset: inventory.MarkerOffset, Length: inventory.MarkerSize}); err != nil {
 		return nil, err
 	}
-	if err := zeroGaps(ctx, d, &job.Manifest, parts); err != nil {
+	if err := diskimage.ZeroGaps(ctx, d, &job.Manifest, parts); err != nil {
 		return nil, err
 	}
-	f := &fetcher{client: r.images, url: job.ImageURL, clock: r.clock}
+	f := &diskimage.Fetcher{Client: r.images, URL: job.ImageURL, Clock: r.clock}
 	p.watch(f)
-	if err := writeChunks(ctx, d, &job.Manifest, parts, f, &p.written); err != nil {
+	if err := diskimage.WriteChunks(ctx, d, &job.Manifest, parts, f, &p.written); err != nil {
 		return nil, err
 	}
 	if err := d.Sync(); err != nil {
 		return nil, err
 	}
-	if guids, err = diskimage.WriteTable(d.file, d.bytes, parts, job.Manifest.MBR); err != nil {
+	if guids, err = d.WriteTable(parts, job.Manifest.MBR); err != nil {
 		return nil, err
 	}
 	return guids, d.RereadPartitions()
@@ -164,5 +164,17 @@ func (r *run) finish(disk string, marker inventory.InstallMarker) (err error) {
 	if err := d.Sync(); err != nil {
 		return err
 	}
-	return d.WriteMarker(marker)
+	return writeMarker(d, marker)
+}
+
+// writeMarker writes the evidence of who installs the disk and waits until it is on the medium.
+func writeMarker(d *diskimage.Disk, m inventory.InstallMarker) error {
+	b, err := inventory.EncodeMarker(m)
+	if err != nil {
+		return err
+	}
+	if _, err := d.WriteAt(b, inventory.MarkerOffset); err != nil {
+		return fmt.Errorf("write install marker: %w", err)
+	}
+	return d.Sync()
 }

@@ -16,6 +16,7 @@ import (
 
 	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/images/diskimage"
 )
 
 // Config of the installer.
@@ -24,7 +25,7 @@ type Config struct {
 	Machine Machine
 	// Version of this program.
 	Version string
-	Clock   Clock
+	Clock   diskimage.Clock
 	Log     *slog.Logger
 }
 
@@ -55,7 +56,7 @@ type run struct {
 	api     *client
 	images  *http.Client
 	version string
-	clock   Clock
+	clock   diskimage.Clock
 	log     *slog.Logger
 }
 
@@ -68,7 +69,7 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 	r := &run{
 		machine: config.Machine, api: api, version: config.Version, clock: config.Clock, log: config.Log,
 		// Chunks are checked against the manifest, which came over the pinned connection.
-		images: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: writers, ResponseHeaderTimeout: fetchTimeout}},
+		images: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: diskimage.Writers, ResponseHeaderTimeout: diskimage.FetchTimeout}},
 	}
 	askAgain := backoff{first: time.Second, most: 30 * time.Second}
 	tryAgain := backoff{first: 10 * time.Second, most: maxWait}

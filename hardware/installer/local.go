@@ -106,7 +106,9 @@ func (l *Local) Neighbours() map[string]inventory.LLDPNeighbour {
 func (l *Local) Holders(disk string) ([]string, error) { return l.reader.Holders(disk) }
 
 // OpenDisk is of Machine.
-func (l *Local) OpenDisk(disk string) (*Disk, error) { return OpenDisk("/dev/" + disk) }
+func (l *Local) OpenDisk(disk string) (*diskimage.Disk, error) {
+	return diskimage.OpenDisk("/dev/" + disk)
+}
 
 // EFIVariables is of Machine.
 func (l *Local) EFIVariables() string { return efivarfs }

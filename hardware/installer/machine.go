@@ -17,7 +17,7 @@ type Machine interface {
 	// Holders names what the kernel has built on a disk (see inventory.Reader.Holders).
 	Holders(disk string) ([]string, error)
 	// OpenDisk opens the disk of that kernel name for this process alone.
-	OpenDisk(disk string) (*Disk, error)
+	OpenDisk(disk string) (*diskimage.Disk, error)
 	// Mount mounts a partition and returns where. unmount also waits until all is on the medium.
 	Mount(disk string, part diskimage.Part, filesystem string) (dir string, unmount func() error, err error)
 	// EFIVariables is the folder of efivarfs.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/images/diskimage"
 )
 
 // Stages, as in region.InstallStage (which this package does not import: it comes with Kubernetes).
@@ -25,11 +26,11 @@ type progress struct {
 	total   int64
 	written atomic.Int64
 	mu      sync.Mutex
-	fetcher *fetcher
+	fetcher *diskimage.Fetcher
 }
 
 // watch has the fetcher's count of bad chunks reported, too.
-func (p *progress) watch(f *fetcher) {
+func (p *progress) watch(f *diskimage.Fetcher) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fetcher = f
@@ -40,14 +41,14 @@ func (p *progress) report(stage, message string) enroll.Progress {
 	defer p.mu.Unlock()
 	report := enroll.Progress{Stage: stage, BytesWritten: p.written.Load(), BytesTotal: p.total, Message: message}
 	if p.fetcher != nil {
-		report.Refetched = int(p.fetcher.refetched.Load())
+		report.Refetched = p.fetcher.Refetched()
 	}
 	return report
 }
 
 // reportWhile reports progress once in a while until stop is called, which waits for the report under way. That
 // regiond cannot be reached does not stop an installation: its end is reported until it is heard.
-func (p *progress) reportWhile(ctx context.Context, api *client, clock Clock, log *slog.Logger) (stop func()) {
+func (p *progress) reportWhile(ctx context.Context, api *client, clock diskimage.Clock, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {

@@ -1,7 +1,8 @@
 // Package diskimage is the format in which operating system images lie on the seed host and
 // travel to servers: a manifest, and chunks named by their SHA-256. An image is a set of
 // partition contents, not of a whole disk, so that the installer can write it to a disk of any
-// size and the node agent can later write the same root file system to the inactive slot.
+// size and the node agent can later write the same root file system to the inactive slot. How chunks
+// are fetched, checked and written is here, too.
 package diskimage
 
 // ManifestFile and ChunkDir are the names inside an image's folder.

@@ -1,4 +1,4 @@
-package installer
+package diskimage
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"regiond.dev/regiond/images/diskimage"
 )
 
 // How long a chunk is fetched again and again.
@@ -19,26 +17,38 @@ const (
 	maxBadChunks = 5
 	// fetchPatience is how long the image server may be away (regiond restarts, a switch reboots).
 	fetchPatience = 5 * time.Minute
-	// fetchTimeout of one request; 4 MiB in 60 s is 70 kB/s.
-	fetchTimeout = 60 * time.Second
+	// FetchTimeout of one request; 4 MiB in 60 s is 70 kB/s.
+	FetchTimeout = 60 * time.Second
+	// firstDelay and mostDelay between two tries, doubled from one to the next.
+	firstDelay = 250 * time.Millisecond
+	mostDelay  = 5 * time.Second
 )
 
-// fetcher fetches and checks chunks. It is safe for use by several goroutines.
-type fetcher struct {
-	client *http.Client
-	// url of the image, without a slash at its end.
-	url   string
-	clock Clock
-	// refetched counts chunks that came with a wrong checksum.
+// Clock is time, so that tests need not wait.
+type Clock interface {
+	Now() time.Time
+	// Sleep MUST return early, with an error, when the context ends.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Fetcher fetches and checks chunks. It is safe for use by several goroutines.
+type Fetcher struct {
+	Client *http.Client
+	// URL of the image, without a slash at its end.
+	URL       string
+	Clock     Clock
 	refetched atomic.Int64
 }
 
+// Refetched counts the chunks that came with a wrong checksum.
+func (f *Fetcher) Refetched() int { return int(f.refetched.Load()) }
+
 // fetch returns the plain bytes of a chunk, valid until the decoder's next use, and compressed's buffer
 // to be used again. Wrong bytes are fetched again a few times; an unreachable server is waited for.
-func (f *fetcher) fetch(ctx context.Context, c diskimage.Chunk, decoder *diskimage.Decoder, buffer []byte) (plain, reuse []byte, err error) {
-	give := f.clock.Now().Add(fetchPatience)
+func (f *Fetcher) fetch(ctx context.Context, c Chunk, decoder *Decoder, buffer []byte) (plain, reuse []byte, err error) {
+	last := f.Clock.Now().Add(fetchPatience)
 	bad := 0
-	delay := backoff{first: 250 * time.Millisecond, most: 5 * time.Second}
+	delay := firstDelay
 	for {
 		buffer, err = f.get(ctx, c, buffer)
 		if err == nil {
@@ -53,24 +63,25 @@ func (f *fetcher) fetch(ctx context.Context, c diskimage.Chunk, decoder *diskima
 		if ctx.Err() != nil {
 			return nil, buffer, context.Cause(ctx)
 		}
-		if f.clock.Now().After(give) {
+		if f.Clock.Now().After(last) {
 			return nil, buffer, fmt.Errorf("chunk %s: no success for %s: %w", c.SHA256, fetchPatience, err)
 		}
-		if err := f.clock.Sleep(ctx, delay.next()); err != nil {
+		if err := f.Clock.Sleep(ctx, delay); err != nil {
 			return nil, buffer, err
 		}
+		delay = min(2*delay, mostDelay)
 	}
 }
 
 // get reads as many bytes of a chunk's file as the manifest says into the buffer; the checksum is up to the caller.
-func (f *fetcher) get(ctx context.Context, c diskimage.Chunk, buffer []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+func (f *Fetcher) get(ctx context.Context, c Chunk, buffer []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, FetchTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/"+diskimage.ChunkDir+"/"+c.SHA256, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.URL+"/"+ChunkDir+"/"+c.SHA256, nil)
 	if err != nil {
 		return buffer, err
 	}
-	response, err := f.client.Do(request)
+	response, err := f.Client.Do(request)
 	if err != nil {
 		return buffer, err
 	}

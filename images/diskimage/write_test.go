@@ -1,13 +1,10 @@
-package installer
+package diskimage
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"testing"
-
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
 )
 
 // calls of a disk, in order.
@@ -24,16 +21,16 @@ func (c *calls) Discard(_ context.Context, offset, length int64) {
 func (c *calls) Sync() error             { *c = append(*c, "sync"); return nil }
 func (c *calls) RereadPartitions() error { *c = append(*c, "reread"); return nil }
 
-// The old tables are gone from the medium before the discard, which takes up to 20 s, begins. The marker stays.
+// The old tables are gone from the medium before the discard, which takes up to 20 s, begins. What is kept stays.
 func TestWipeZeroesBothEndsFirst(t *testing.T) {
-	const size = 100*diskimage.MiB + 7*diskimage.SectorSize
+	const size = 100*MiB + 7*SectorSize
 	var got calls
-	if err := wipe(t.Context(), &got, size); err != nil {
+	if err := Wipe(t.Context(), &got, size, Range{Offset: MiB - 8192, Length: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	want := calls{
-		fmt.Sprintf("zero 0+%d", inventory.MarkerOffset), fmt.Sprintf("zero %d+%d", size-diskimage.MiB, diskimage.MiB), "sync", "reread",
-		fmt.Sprintf("discard %d+%d", diskimage.MiB, 98*diskimage.MiB),
+		fmt.Sprintf("zero 0+%d", MiB-8192), fmt.Sprintf("zero %d+4096", MiB-4096), fmt.Sprintf("zero %d+%d", size-MiB, MiB), "sync", "reread",
+		fmt.Sprintf("discard %d+%d", MiB, 98*MiB),
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

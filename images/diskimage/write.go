@@ -1,20 +1,18 @@
-package installer
+package diskimage
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
-
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
 )
 
-// writers fetch, check, unpack and write chunks at the same time. Each holds at most one chunk, packed and
+// Writers fetch, check, unpack and write chunks at the same time. Each holds at most one chunk, packed and
 // unpacked, so that installing needs less than 64 MiB of memory.
-const writers = 4
+const Writers = 4
 
-// erasable is what wipe does to a disk.
+// erasable is what Wipe does to a disk.
 type erasable interface {
 	Zero(ctx context.Context, offset, length int64) error
 	Discard(ctx context.Context, offset, length int64)
@@ -22,16 +20,21 @@ type erasable interface {
 	RereadPartitions() error
 }
 
-// wipe removes what could bring earlier content of the disk back to life: partition tables, boot code and
-// the superblocks of RAID and volume managers at both ends. The marker in between stays. Both ends are zero, on the
+// Wipe removes what could bring earlier content of the disk back to life: partition tables, boot code and
+// the superblocks of RAID and volume managers at both ends. What is to be kept lies in the first MiB. Both ends are zero, on the
 // medium, before anything that may take its time: whoever cuts the power meanwhile does not bring the old system back.
-func wipe(ctx context.Context, d erasable, size int64) error {
-	if err := d.Zero(ctx, 0, inventory.MarkerOffset); err != nil {
+func Wipe(ctx context.Context, d erasable, size int64, keep Range) error {
+	if err := d.Zero(ctx, 0, keep.Offset); err != nil {
 		return err
 	}
+	if end := keep.Offset + keep.Length; end < MiB {
+		if err := d.Zero(ctx, end, MiB-end); err != nil {
+			return err
+		}
+	}
 	// The last MiB may not be a whole one of the disk's grid: zero from there to the very end.
-	tail := size/diskimage.SectorSize*diskimage.SectorSize - diskimage.MiB
-	if err := d.Zero(ctx, tail, diskimage.MiB); err != nil {
+	tail := size/SectorSize*SectorSize - MiB
+	if err := d.Zero(ctx, tail, MiB); err != nil {
 		return err
 	}
 	if err := d.Sync(); err != nil {
@@ -40,15 +43,15 @@ func wipe(ctx context.Context, d erasable, size int64) error {
 	if err := d.RereadPartitions(); err != nil {
 		return err
 	}
-	d.Discard(ctx, diskimage.MiB, size/diskimage.MiB*diskimage.MiB-2*diskimage.MiB)
+	d.Discard(ctx, MiB, size/MiB*MiB-2*MiB)
 	return nil
 }
 
-// zeroGaps writes the zeros that the image leaves out, and the beginning of root-b, where an older
+// ZeroGaps writes the zeros that the image leaves out, and the beginning of root-b, where an older
 // file system might show through.
-func zeroGaps(ctx context.Context, d *Disk, m *diskimage.Manifest, parts []diskimage.Part) error {
+func ZeroGaps(ctx context.Context, d *Disk, m *Manifest, parts []Part) error {
 	for _, part := range parts {
-		gaps := []diskimage.Range{{Offset: 0, Length: diskimage.MiB}}
+		gaps := []Range{{Offset: 0, Length: MiB}}
 		if p := m.Partition(part.Label); p != nil {
 			gaps = p.Gaps()
 		}
@@ -63,17 +66,17 @@ func zeroGaps(ctx context.Context, d *Disk, m *diskimage.Manifest, parts []diski
 
 // chunkAt is a chunk and its place on the disk.
 type chunkAt struct {
-	diskimage.Chunk
+	Chunk
 	label  string
 	offset int64
 }
 
-// writeChunks writes all chunks of the image to their partitions. written counts plain bytes.
-func writeChunks(ctx context.Context, d *Disk, m *diskimage.Manifest, parts []diskimage.Part, f *fetcher, written *atomic.Int64) error {
+// WriteChunks writes all chunks of the image to their partitions. written counts plain bytes.
+func WriteChunks(ctx context.Context, w io.WriterAt, m *Manifest, parts []Part, f *Fetcher, written *atomic.Int64) error {
 	var all []chunkAt
 	for i := range m.Partitions {
 		p := &m.Partitions[i]
-		part, err := diskimage.FindPart(parts, p.Label)
+		part, err := FindPart(parts, p.Label)
 		if err != nil {
 			return err
 		}
@@ -85,9 +88,9 @@ func writeChunks(ctx context.Context, d *Disk, m *diskimage.Manifest, parts []di
 	defer cancel(nil)
 	next := make(chan chunkAt)
 	var group sync.WaitGroup
-	for range writers {
+	for range Writers {
 		group.Go(func() {
-			if err := writeFrom(ctx, next, d, f, written); err != nil {
+			if err := writeFrom(ctx, next, w, f, written); err != nil {
 				cancel(err)
 			}
 		})
@@ -105,8 +108,8 @@ feed:
 	return context.Cause(ctx)
 }
 
-func writeFrom(ctx context.Context, next <-chan chunkAt, d *Disk, f *fetcher, written *atomic.Int64) error {
-	decoder, err := diskimage.NewDecoder()
+func writeFrom(ctx context.Context, next <-chan chunkAt, w io.WriterAt, f *Fetcher, written *atomic.Int64) error {
+	decoder, err := NewDecoder()
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func writeFrom(ctx context.Context, next <-chan chunkAt, d *Disk, f *fetcher, wr
 		if plain, buffer, err = f.fetch(ctx, c.Chunk, decoder, buffer); err != nil {
 			return fmt.Errorf("partition %s at %d: %w", c.label, c.Offset, err)
 		}
-		if _, err := d.WriteAt(plain, c.offset); err != nil {
+		if _, err := w.WriteAt(plain, c.offset); err != nil {
 			return fmt.Errorf("partition %s at %d: %w", c.label, c.Offset, err)
 		}
 		written.Add(int64(len(plain)))

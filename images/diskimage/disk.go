@@ -1,4 +1,4 @@
-package installer
+package diskimage
 
 import (
 	"context"
@@ -11,9 +11,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
 )
 
 // zeroStep bounds one request to the kernel, which cannot be interrupted.
@@ -24,8 +21,8 @@ const discardBudget = 20 * time.Second
 
 // Disk is a disk opened for writing, or in tests a file in its place.
 type Disk struct {
-	file  *os.File
-	bytes int64
+	file *os.File
+	size int64
 	// device is false for a regular file, where the same things are asked for by other calls.
 	device bool
 }
@@ -57,7 +54,7 @@ func OpenDisk(path string) (*Disk, error) {
 
 func (d *Disk) measure() error {
 	var err error
-	if d.bytes, err = d.file.Seek(0, io.SeekEnd); err != nil {
+	if d.size, err = d.file.Seek(0, io.SeekEnd); err != nil {
 		return err
 	}
 	if d.device {
@@ -65,13 +62,16 @@ func (d *Disk) measure() error {
 		if err != nil {
 			return fmt.Errorf("ask for its sector size: %w", err)
 		}
-		if sector != diskimage.SectorSize {
+		if sector != SectorSize {
 			return fmt.Errorf("it has sectors of %d bytes; images are made for %d: reformat it (nvme format, sg_format) or choose another disk",
-				sector, diskimage.SectorSize)
+				sector, SectorSize)
 		}
 	}
 	return nil
 }
+
+// Bytes of the disk.
+func (d *Disk) Bytes() int64 { return d.size }
 
 // Close closes the disk without syncing it.
 func (d *Disk) Close() error { return d.file.Close() }
@@ -161,14 +161,7 @@ func (d *Disk) RereadPartitions() error {
 	return nil
 }
 
-// WriteMarker writes the evidence of who installs the disk and waits until it is on the medium.
-func (d *Disk) WriteMarker(m inventory.InstallMarker) error {
-	b, err := inventory.EncodeMarker(m)
-	if err != nil {
-		return err
-	}
-	if _, err := d.file.WriteAt(b, inventory.MarkerOffset); err != nil {
-		return fmt.Errorf("write install marker: %w", err)
-	}
-	return d.Sync()
+// WriteTable writes the partition tables and the boot code, and makes the disk bootable by that.
+func (d *Disk) WriteTable(parts []Part, bootCode []byte) (map[string]string, error) {
+	return WriteTable(d.file, d.size, parts, bootCode)
 }
