@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -22,7 +23,8 @@ func boot(words []string, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), rootWithin)
 	defer cancel()
 	openDisk := func(name string) (*os.File, error) { return os.Open("/dev/" + name) }
-	root, err := rootfs.Find(ctx, os.DirFS("/sys"), openDisk, arguments.Label, efi.LoaderPartition(efivarfs))
+	loaderESP := cmp.Or(efi.LoaderPartition(efivarfs), arguments.ESP)
+	root, err := rootfs.Find(ctx, os.DirFS("/sys"), openDisk, arguments.Label, loaderESP)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"regiond.dev/regiond/hardware/enroll"
@@ -33,7 +34,7 @@ func (r *run) install(ctx context.Context, inv inventory.Inventory, job *enroll.
 	if err != nil {
 		return err
 	}
-	if err := r.inject(target.Name, parts, job); err != nil {
+	if err := r.inject(target.Name, parts, guids, job); err != nil {
 		return err
 	}
 	if inv.Firmware == inventory.FirmwareUEFI {
@@ -113,14 +114,15 @@ func (r *run) writeImage(ctx context.Context, target inventory.Disk, job *enroll
 	return guids, d.RereadPartitions()
 }
 
-// inject gives the system its identity and the profile's kernel arguments.
-func (r *run) inject(disk string, parts []diskimage.Part, job *enroll.Install) error {
+// inject gives the system its identity, the profile's kernel arguments and the name of its own disk.
+func (r *run) inject(disk string, parts []diskimage.Part, guids map[string]string, job *enroll.Install) error {
+	arguments := append(slices.Clone(job.Identity.KernelArguments), bootloader.ESPArgument+guids[diskimage.LabelESP])
 	for _, step := range []struct {
 		label, filesystem string
 		do                func(dir string) error
 	}{
 		{diskimage.LabelData, "ext4", func(dir string) error { return writeIdentity(dir, job.Identity) }},
-		{diskimage.LabelESP, "vfat", func(dir string) error { return bootloader.AddArguments(dir, job.Identity.KernelArguments) }},
+		{diskimage.LabelESP, "vfat", func(dir string) error { return bootloader.AddArguments(dir, arguments) }},
 	} {
 		part, err := diskimage.FindPart(parts, step.label)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/installer"
 	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/images/diskimage"
 	"regiond.dev/regiond/node/identity"
 )
 
@@ -89,10 +90,11 @@ func TestInstall(t *testing.T) {
 			t.Errorf("mode of %s is %v (%v), want %v", name, info.Mode(), err, mode)
 		}
 	}
-	if text := m.read("esp/loader/entries/regiond-a+3.conf"); !strings.Contains(text, "options root=PARTLABEL=root-a rw hugepages=16 isolcpus=2-5\n") {
+	arguments := " rw hugepages=16 isolcpus=2-5 regiond.esp=" + espOf(t, m, "sdb") + "\n"
+	if text := m.read("esp/loader/entries/regiond-a+3.conf"); !strings.Contains(text, "options root=PARTLABEL=root-a"+arguments) {
 		t.Errorf("boot entry:\n%s", text)
 	}
-	if text := m.read("esp/grub/grub.cfg"); !strings.Contains(text, "root=PARTLABEL=root-$slot rw hugepages=16 isolcpus=2-5\nthen") {
+	if text := m.read("esp/grub/grub.cfg"); !strings.Contains(text, "root=PARTLABEL=root-$slot"+arguments+"then") {
 		t.Errorf("grub.cfg:\n%s", text)
 	}
 	if order := m.read("efivars/BootOrder-8be4df61-93ca-11d2-aa0d-00e098032b8c"); order != "\x07\x00\x00\x00\x00\x00" {
@@ -108,6 +110,21 @@ func TestInstall(t *testing.T) {
 	if g.reports[0].Stage != "Writing" || len(g.inventories) != 2 || g.inventories[0].Version != "test" {
 		t.Errorf("first report %+v, %d inventories", g.reports[0], len(g.inventories))
 	}
+}
+
+// espOf is the unique GUID of a disk's EFI system partition.
+func espOf(t *testing.T, m *machine, disk string) string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(m.dir, disk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, guids, err := diskimage.ReadTable(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guids[diskimage.LabelESP]
 }
 
 // The power is cut in the midst of writing: nothing bootable is left, and the next run installs.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"regiond.dev/regiond/machine/bootloader"
 )
 
 // Candidate is a partition with the label that was asked for.
@@ -24,8 +26,8 @@ type Candidate struct {
 var ErrNotYet = errors.New("no partition of that label yet")
 
 // Choose chooses the root partition. Labels are not unique: a server may have a second disk from an
-// earlier installation. The disk that the boot loader was started from (loaderESP, from systemd-boot) wins;
-// where that is not known (BIOS), the only disk with a whole installation. Everything else is refused: to
+// earlier installation. The disk that the boot loader was started from (loaderESP, from systemd-boot or the command
+// line) wins, however late it appears; where that is not known, the only disk with a whole installation. Everything else is refused: to
 // boot the wrong system is worse than not to boot.
 func Choose(candidates []Candidate, loaderESP string) (Candidate, error) {
 	if len(candidates) == 0 {
@@ -83,6 +85,9 @@ type Arguments struct {
 	ReadOnly bool
 	// Init to start.
 	Init string
+	// ESP is the unique GUID of the EFI system partition on the disk that the system was booted from; empty on one that was
+	// installed before the installer wrote it down.
+	ESP string
 }
 
 // ParseArguments reads them from the words of a command line. Only root=PARTLABEL= is understood.
@@ -90,6 +95,9 @@ func ParseArguments(words []string) (Arguments, error) {
 	a := Arguments{Init: "/sbin/init"}
 	root := ""
 	for _, word := range words {
+		if guid, ok := strings.CutPrefix(word, bootloader.ESPArgument); ok {
+			a.ESP = strings.ToUpper(guid)
+		}
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
 		case "root":

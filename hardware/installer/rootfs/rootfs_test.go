@@ -42,8 +42,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestParseArguments(t *testing.T) {
-	got, err := rootfs.ParseArguments(strings.Fields("BOOT_IMAGE=x root=PARTLABEL=root-a ro regiond.mode=boot rw ro init=/bin/sh"))
-	if want := (rootfs.Arguments{Label: "root-a", ReadOnly: true, Init: "/bin/sh"}); err != nil || got != want {
+	got, err := rootfs.ParseArguments(strings.Fields("BOOT_IMAGE=x root=PARTLABEL=root-a ro regiond.mode=boot rw ro init=/bin/sh regiond.esp=01234567-89ab-cdef-8123-456789abcdef"))
+	if want := (rootfs.Arguments{Label: "root-a", ReadOnly: true, Init: "/bin/sh", ESP: "01234567-89AB-CDEF-8123-456789ABCDEF"}); err != nil || got != want {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
 	if got, err := rootfs.ParseArguments([]string{"root=PARTLABEL=root-b"}); err != nil || got.ReadOnly || got.Init != "/sbin/init" {
