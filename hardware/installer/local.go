@@ -50,6 +50,7 @@ func NewLocal(ctx context.Context, bootMAC string) *Local {
 // far: the machine is not kept waiting for stations that announce themselves every 30 s.
 func (l *Local) Inventory(ctx context.Context) (inventory.Inventory, error) {
 	nics, nicErr := l.reader.NICs()
+	agentErr := lldp.DisableFirmwareAgents(nics, l.bootMAC)
 	for _, nic := range nics {
 		if nic.LinkUp {
 			l.neighbours.Listen(l.background, nic.Name)
@@ -66,7 +67,7 @@ func (l *Local) Inventory(ctx context.Context) (inventory.Inventory, error) {
 			inv.NICs[i].LLDP = l.neighbours.Of(inv.NICs[i].Name)
 		}
 	}
-	return inv, errors.Join(nicErr, settleErr, err)
+	return inv, errors.Join(nicErr, agentErr, settleErr, err)
 }
 
 // settleDisks waits once for all disks.

@@ -24,7 +24,7 @@ type Neighbours struct {
 }
 
 // Listen begins to listen on an interface, unless that goes on already or a neighbour was heard. It ends with the
-// context at the latest. An interface that fails, as when its link goes away, may be listened on again.
+// context at the latest. An interface that fails, as when its link goes away, is listened on again after a while.
 func (n *Neighbours) Listen(ctx context.Context, name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -40,14 +40,32 @@ func (n *Neighbours) Listen(ctx context.Context, name string) {
 		listen = Listen
 	}
 	go func() {
-		neighbour, err := listen(ctx, name)
+		neighbour := until(ctx, name, listen)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		delete(n.listening, name)
-		if err == nil && neighbour != nil {
+		if neighbour != nil {
 			n.heard[name] = *neighbour
 		}
 	}()
+}
+
+// again is how long an interface that failed is left alone.
+const again = 5 * time.Second
+
+// until listens until a neighbour was heard or the context ends.
+func until(ctx context.Context, name string, listen func(context.Context, string) (*inventory.LLDPNeighbour, error)) *inventory.LLDPNeighbour {
+	for ctx.Err() == nil {
+		neighbour, err := listen(ctx, name)
+		if err == nil {
+			return neighbour
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+	return nil
 }
 
 // Of returns the neighbour that was heard on an interface, or nil.

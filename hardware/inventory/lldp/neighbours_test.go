@@ -46,7 +46,7 @@ func TestNeighbours(t *testing.T) {
 			t.Errorf("after 30 s eth0 has %+v", got)
 		}
 		if got := n.Of("eth1"); got != nil {
-			t.Errorf("eth1 was listened on for 20 s and has %+v", got)
+			t.Errorf("eth1 was listened on for 25 s and has %+v", got)
 		}
 		<-time.After(10 * time.Second)
 		look()
