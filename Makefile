@@ -97,7 +97,7 @@ lint: ## gofmt, go vet, staticcheck
 
 generate: ## make generated code and CRDs anew
 	cd tools && GOFLAGS=-buildvcs=false go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
-	bin/controller-gen object paths=./region paths=./hardware/inventory crd output:crd:artifacts:config=region/crd
+	bin/controller-gen object paths=./region paths=./machine/inventory crd output:crd:artifacts:config=region/crd
 
 bench: build ## print the figures beside their limits
 	go run ./test/bench -regiond $(REGIOND)

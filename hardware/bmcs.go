@@ -10,8 +10,8 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 

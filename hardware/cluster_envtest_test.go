@@ -43,13 +43,13 @@ import (
 	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/discovery"
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
-	"regiond.dev/regiond/images/diskimage"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 
@@ -256,7 +256,7 @@ func (m *machine) Identify(ctx context.Context, a bmc.Target) (region.BMCStatus,
 }
 
 // install plays iPXE and the installer.
-func (m *machine) install(ctx context.Context, s *enrollserver.Server) {
+func (m *machine) install(ctx context.Context, s *enrollment.Server) {
 	m.t.Helper()
 	select {
 	case network := <-m.booted:
@@ -270,7 +270,7 @@ func (m *machine) install(ctx context.Context, s *enrollserver.Server) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	ticket, err := s.Netboot(ctx, enrollserver.Machine{MAC: mac, UUID: strings.ToUpper(m.uuid), Address: netip.MustParseAddr("127.0.0.1")})
+	ticket, err := s.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: strings.ToUpper(m.uuid), Address: netip.MustParseAddr("127.0.0.1")})
 	if err != nil || ticket == nil {
 		m.t.Fatal("no ticket", err)
 	}
@@ -302,7 +302,7 @@ func (m *machine) install(ctx context.Context, s *enrollserver.Server) {
 
 // regiond runs the controllers and the enroll API as hardware.Run does, but for the netboot services, which
 // need a network of their own. The returned function ends them.
-func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enrollserver.Server, func()) {
+func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enrollment.Server, func()) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	again := true
@@ -311,7 +311,7 @@ func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enr
 		t.Fatal(err)
 	}
 	url := "https://" + listener.Addr().String()
-	enrolling, err := enrollserver.New(enrollserver.Config{Client: c.api, RegionName: "r", URL: url, CA: append(append([]byte{}, c.ca.pem...), c.rest.CAData...), GetCertificate: c.ca.serving(t),
+	enrolling, err := enrollment.New(enrollment.Config{Client: c.api, RegionName: "r", URL: url, CA: append(append([]byte{}, c.ca.pem...), c.rest.CAData...), GetCertificate: c.ca.serving(t),
 		KubernetesURL: c.rest.Host,
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://127.0.0.1/images/trixie-1", nil

@@ -18,11 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/machine/configuration"
+	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/node"
-	"regiond.dev/regiond/node/configuration"
-	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
 )
@@ -42,7 +42,7 @@ func (idle) ReloadUnits(context.Context) error                                  
 // checkEnrolled lets a machine join that regiond did not install, and gives it two configurations.
 func (c *cluster) checkEnrolled(t *testing.T, address string) {
 	ctx, dir, root := t.Context(), t.TempDir(), t.TempDir()
-	id, err := enrollserver.Enroll(ctx, c.api, enrollserver.Enrollment{Name: "n1", Profile: "all", KubernetesURL: c.rest.Host,
+	id, err := enrollment.Enroll(ctx, c.api, enrollment.Enrollment{Name: "n1", Profile: "all", KubernetesURL: c.rest.Host,
 		CA: bytes.Join([][]byte{c.ca.pem, c.rest.CAData}, nil), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func (c *cluster) checkEnrolled(t *testing.T, address string) {
 				meta.IsStatusConditionTrue(h.Status.Conditions, region.ConditionConfigured), fmt.Sprintf("%v %q %+v", err, b, h.Status)
 		})
 	}
-	if err := enrollserver.Unenroll(ctx, c.api, "n1"); err != nil {
+	if err := enrollment.Unenroll(ctx, c.api, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.api.Get(ctx, client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {

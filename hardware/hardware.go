@@ -33,11 +33,11 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"regiond.dev/regiond/hardware/discovery"
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/netboot"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 )
 
@@ -90,7 +90,7 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("hardware: %w", err)
 	}
 	images := imageDir(c.ImageDir)
-	enrolling, err := enrollserver.New(enrollserver.Config{
+	enrolling, err := enrollment.New(enrollment.Config{
 		Client: live, RegionName: c.Region.Name, GetCertificate: c.GetCertificate, CA: c.CA,
 		URL:           "https://" + netip.AddrPortFrom(n.Address, enroll.Port).String(),
 		KubernetesURL: c.KubernetesURL,
@@ -122,7 +122,7 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("hardware: %w", err)
 	}
 
-	listener, err := enrollserver.Listen(ctx, netip.AddrPortFrom(n.Address, enroll.Port).String())
+	listener, err := enrollment.Listen(ctx, netip.AddrPortFrom(n.Address, enroll.Port).String())
 	if err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func newManager(c Config) (manager.Manager, error) {
 }
 
 // decider answers netbooting machines by the enroll server's tickets.
-type decider struct{ *enrollserver.Server }
+type decider struct{ *enrollment.Server }
 
 func (d decider) Netboot(ctx context.Context, m netboot.Client) (*netboot.Job, error) {
-	ticket, err := d.Server.Netboot(ctx, enrollserver.Machine{MAC: m.MAC, UUID: m.UUID, Serial: m.Serial, Address: m.Address})
+	ticket, err := d.Server.Netboot(ctx, enrollment.Machine{MAC: m.MAC, UUID: m.UUID, Serial: m.Serial, Address: m.Address})
 	if ticket == nil || err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/hardware/bmc"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/server"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/region"
 )
 
@@ -56,10 +56,10 @@ func TestImages(t *testing.T) {
 	dir := t.TempDir()
 	d := imageDir(dir)
 	read := d.installable("http://10.20.0.2")
-	if _, _, err := read(); !errors.Is(err, enrollserver.ErrNoImage) {
+	if _, _, err := read(); !errors.Is(err, enrollment.ErrNoImage) {
 		t.Errorf("no image: %v", err)
 	}
-	if _, err := d.path("vmlinuz")(); !errors.Is(err, enrollserver.ErrNoImage) {
+	if _, err := d.path("vmlinuz")(); !errors.Is(err, enrollment.ErrNoImage) {
 		t.Errorf("no image: %v", err)
 	}
 	write := func(folder, version string) {

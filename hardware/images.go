@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/hardware/enrollment"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // imageDir is the folder that holds images; node/current in it is a link to the version to install.
@@ -30,7 +30,7 @@ func (d imageDir) path(file string) func() (string, error) {
 func (d imageDir) current() (string, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Join(string(d), "node", "current"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", enrollserver.ErrNoImage
+		return "", enrollment.ErrNoImage
 	}
 	return dir, err
 }
@@ -46,7 +46,7 @@ func (d imageDir) installable(base string) func() (diskimage.Manifest, string, e
 		path := filepath.Join(dir, diskimage.ManifestFile)
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return m, "", enrollserver.ErrNoImage
+			return m, "", enrollment.ErrNoImage
 		}
 		if err != nil {
 			return m, "", err

@@ -26,12 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/discovery"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/node"
-	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
 )
 
@@ -69,7 +69,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	listener, err := enrollserver.Listen(ctx, "127.0.0.1:0")
+	listener, err := enrollment.Listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 
 	t.Run("regiond started anew changes nothing", func(t *testing.T) {
 		stop()
-		if listener, err = enrollserver.Listen(ctx, address); err != nil {
+		if listener, err = enrollment.Listen(ctx, address); err != nil {
 			t.Fatal(err)
 		}
 		enrolling, stop = c.regiond(t, m, listener)

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"regiond.dev/regiond/images/debian"
-	"regiond.dev/regiond/images/diskimage"
 	"regiond.dev/regiond/machine/bootloader"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // assembly is an image in the making.

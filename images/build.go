@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"regiond.dev/regiond/images/debian"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // Result of a build.

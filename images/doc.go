@@ -3,7 +3,7 @@
 //
 // A build has two stages. The first makes Debian's root file system and takes a minute or two; its result is
 // kept under the hash of the package lists and scripts in node/. The second adds regiond's own programs and
-// configuration, makes the file systems and cuts them into chunks (images/diskimage), in seconds. An
+// configuration, makes the file systems and cuts them into chunks (machine/diskimage), in seconds. An
 // image's version is the hash of all that went in, the exact package versions included: an image of
 // that version is built once and never changed.
 //

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"regiond.dev/regiond/images/debian"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // Sizes of partitions in bytes; installations use them as they are, except that data takes the rest of

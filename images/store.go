@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/images/debian"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // Files in an image's folder, beside those of diskimage.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/images/debian"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // fakeImage puts a sound image into an images folder.

@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/node/apply"
-	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/region"
 )
 

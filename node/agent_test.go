@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
 )
 

@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
 )
 
 // Files below the agent's folder. Key and certificate are in one file, so that they can't be torn

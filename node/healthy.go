@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
 )
 
 // DefaultStateFile is where the running agent leaves its State.

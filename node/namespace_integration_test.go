@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 )
 

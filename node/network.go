@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
 )
 
 // NetworkDir is where systemd-networkd and systemd-udevd read run-time configuration; see systemd.network(5).

@@ -16,10 +16,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/configuration"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/node/apply"
-	"regiond.dev/regiond/node/configuration"
-	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
 	bounded "regiond.dev/regiond/region/condition"

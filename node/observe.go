@@ -16,8 +16,8 @@ import (
 	"syscall"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Observation is what the agent sees of its host.

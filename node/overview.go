@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/node/apply"
-	"regiond.dev/regiond/node/identity"
 )
 
 // Overview is what there is to know on a host about itself, also when nobody else can be asked.

@@ -15,8 +15,8 @@ import (
 	"syscall"
 
 	"regiond.dev/regiond/machine/atomicfile"
+	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/node/apply"
-	"regiond.dev/regiond/node/identity"
 )
 
 // SetupConfig of Setup. The zero value of Run and SetHostname is that of a real system.

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"time"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // Watching this host's Secret.

@@ -6,7 +6,7 @@ import (
 	"github.com/siderolabs/talos/pkg/machinery/nethelpers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Defaults of region.yaml.

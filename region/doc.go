@@ -10,4 +10,4 @@ package region
 
 // The working directory of go generate is this folder; -C leads back to the root of the module.
 //
-//go:generate go tool -C .. -modfile=tools/go.mod controller-gen object paths=./region paths=./hardware/inventory crd output:crd:artifacts:config=region/crd
+//go:generate go tool -C .. -modfile=tools/go.mod controller-gen object paths=./region paths=./machine/inventory crd output:crd:artifacts:config=region/crd

@@ -3,7 +3,7 @@ package region
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Host is an installed operating system on a Server, reported by its node agent. It has the
@@ -89,7 +89,7 @@ type HostStatus struct {
 
 // HostConfiguration is what the agent attests of the configuration and of what reads it.
 type HostConfiguration struct {
-	// Digest of the configuration last applied completely, see node/configuration.
+	// Digest of the configuration last applied completely, see machine/configuration.
 	// +optional
 	Digest string `json:"digest,omitempty"`
 	// Applied is when that was.

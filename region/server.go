@@ -3,7 +3,7 @@ package region
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Server is one physical (or lab) machine, known by its BMC.

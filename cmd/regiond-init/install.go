@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/installer"
 	"regiond.dev/regiond/hardware/installer/link"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 // networkWithin is how long the network that the machine was booted over may stay away. After that, restarting helps

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 func TestMode(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 	"syscall"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/hardware/inventory/lldp"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
+	"regiond.dev/regiond/machine/inventory/lldp"
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/apply"
-	"regiond.dev/regiond/node/identity"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/node/supervisor"
 )

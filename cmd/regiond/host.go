@@ -16,9 +16,9 @@ import (
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/components/controller"
 	"regiond.dev/regiond/components/retirement"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
 )
 
@@ -61,7 +61,7 @@ Done again before the machine has joined, it makes a new token, and the old one 
 				return err
 			}
 			defer func() { err = errors.Join(err, out.Discard()) }()
-			id, err := enrollserver.Enroll(cmd.Context(), api, enrollserver.Enrollment{
+			id, err := enrollment.Enroll(cmd.Context(), api, enrollment.Enrollment{
 				Name: args[0], Profile: profile, Again: again, KubernetesURL: conf.Host, CA: conf.CAData, Now: time.Now})
 			if err != nil {
 				return err
@@ -109,7 +109,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 			if err := survey.Removable(); err != nil {
 				return err
 			}
-			if err := enrollserver.Unenroll(cmd.Context(), api, args[0]); err != nil {
+			if err := enrollment.Unenroll(cmd.Context(), api, args[0]); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "host %s removed\n", args[0])

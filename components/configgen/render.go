@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // File is a rendered file.

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"regiond.dev/regiond/components/configgen/secrets"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // RoleCompute is the role of nodes; all others are of pods.

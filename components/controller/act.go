@@ -18,7 +18,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // act carries out a decision, in a fixed order.

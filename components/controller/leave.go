@@ -19,7 +19,7 @@ import (
 	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 )
 

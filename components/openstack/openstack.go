@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/components/kustomize"
 	"regiond.dev/regiond/components/templates"
 	"regiond.dev/regiond/images/oci"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 )
 

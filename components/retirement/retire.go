@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/controller/gate"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/region"
 )
@@ -134,7 +134,7 @@ func (s *Survey) stop(ctx context.Context, o Options) error {
 	if s.Host == nil {
 		return nil
 	}
-	if err := enrollserver.Unenroll(ctx, s.api, s.Name); err != nil {
+	if err := enrollment.Unenroll(ctx, s.api, s.Name); err != nil {
 		return err
 	}
 	o.Progress("host removed with its rights and its configuration")

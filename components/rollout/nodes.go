@@ -16,7 +16,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 )
 

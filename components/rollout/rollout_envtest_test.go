@@ -23,7 +23,7 @@ import (
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 func TestRealAPIServer(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 func object(t *testing.T, text string) *unstructured.Unstructured {

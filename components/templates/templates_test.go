@@ -11,7 +11,7 @@ import (
 
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/templates"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/unit"
 	"regiond.dev/regiond/region"
 )

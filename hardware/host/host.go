@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 // maxAnswer bounds an answer in bytes; the biggest is the manifest of an image of some thousand chunks.

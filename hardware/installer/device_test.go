@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"regiond.dev/regiond/hardware/installer"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // loopDevice is a real block device of the kernel over a file full of somebody's data; its kernel name.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // FindDisk finds the disk that regiond chose from the inventory again. All fields that it gave have to

@@ -21,11 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/installer"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 const mib = diskimage.MiB

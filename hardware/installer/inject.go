@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
 )
 
 // writeIdentity writes the identity below the root of the data partition. Its folder and the file are for

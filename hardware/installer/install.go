@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/installer/efi"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
 	"regiond.dev/regiond/machine/bootloader"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // loaderPath is systemd-boot on the ESP, and bootLabel the name of the firmware's boot entry for it.

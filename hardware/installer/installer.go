@@ -14,9 +14,9 @@ import (
 	"net/http"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Config of the installer.

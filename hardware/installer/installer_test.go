@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/hardware/enroll"
 	"regiond.dev/regiond/hardware/installer"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // An installation from the first word to the reboot, over a wire that corrupts a chunk, cuts one off and is

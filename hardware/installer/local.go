@@ -12,9 +12,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/hardware/inventory/lldp"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/inventory"
+	"regiond.dev/regiond/machine/inventory/lldp"
 )
 
 // efivarfs is where regiond-init mounts it.

@@ -3,8 +3,8 @@ package installer
 import (
 	"context"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Machine is what the installer does to the machine that it runs on. Local is the real one.

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 // Stages, as in region.InstallStage (which this package does not import: it comes with Kubernetes).

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 var imageDir = flag.String("image", "/var/cache/regiond/images/node/current", "folder of the node image to install (regiond image build)")

@@ -18,8 +18,8 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"golang.org/x/sys/unix"
 
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/netboot/dhcp"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // udhcpcScript is what busybox's DHCP client runs.

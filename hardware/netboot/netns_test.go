@@ -20,7 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/bbolt"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 // The tests of this package run in a network namespace of their own: the test binary starts

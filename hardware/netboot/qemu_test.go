@@ -19,7 +19,7 @@ import (
 	"github.com/cavaliergopher/cpio"
 	"github.com/klauspost/compress/zstd"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // These tests boot real firmware, SeaBIOS and OVMF, and the iPXE that regiond serves, in QEMU

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // DisksWithin is how long after its first report a machine may take to show all disks that are known of it.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 func TestAwaitedDisks(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 
 	"regiond.dev/regiond/hardware/bmc"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 

@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -426,7 +426,7 @@ func TestDuplicates(t *testing.T) {
 		}
 	}
 	mac, _ := net.ParseMAC(machineMAC)
-	if ticket, err := w.enroll.Netboot(ctx, enrollserver.Machine{MAC: mac, UUID: machineUUID}); ticket != nil || err != nil {
+	if ticket, err := w.enroll.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: machineUUID}); ticket != nil || err != nil {
 		t.Errorf("a machine that is two servers was given a ticket (%v)", err)
 	}
 	if err := w.api.Get(ctx, client.ObjectKey{Name: "s2"}, twin); err != nil {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"regiond.dev/regiond/hardware/fingerprint"
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 

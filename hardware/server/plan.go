@@ -3,8 +3,8 @@ package server
 import (
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/node/identity"
+	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	bounded "regiond.dev/regiond/region/condition"
 )

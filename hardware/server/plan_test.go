@@ -8,8 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	bounded "regiond.dev/regiond/region/condition"
 )

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	bounded "regiond.dev/regiond/region/condition"
 )

@@ -22,9 +22,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/server"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/region"
 )
 
@@ -42,7 +42,7 @@ type rack struct {
 	twin    map[string]bool // a second Server of the machine's BMC is there
 	killed  bool            // regiond ends in this turn, between its journal and the effect
 	control *server.Controller
-	enroll  *enrollserver.Server
+	enroll  *enrollment.Server
 
 	// did counts what was done, to see that histories get anywhere.
 	did       map[string]int
@@ -74,7 +74,7 @@ func newRack(t *testing.T, seed uint64, ca []byte, scheme *runtime.Scheme) *rack
 		r.declare(b.name, b)
 	}
 	var err error
-	r.enroll, err = enrollserver.New(enrollserver.Config{Client: r.api, RegionName: "r", URL: "https://10.99.0.1:7443", KubernetesURL: "https://10.99.0.1:6443", CA: ca,
+	r.enroll, err = enrollment.New(enrollment.Config{Client: r.api, RegionName: "r", URL: "https://10.99.0.1:7443", KubernetesURL: "https://10.99.0.1:6443", CA: ca,
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://10.99.0.1/images", nil
 		},

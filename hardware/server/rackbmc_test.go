@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/bmc"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 

@@ -15,10 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	hostpkg "regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 
@@ -157,7 +157,7 @@ func (b *box) live(ctx context.Context) {
 // ask lets somebody with a MAC address ask for the machine's script.
 func (r *rack) ask(ctx context.Context, b *box, mac net.HardwareAddr) *enroll.Ticket {
 	before := b.server()
-	ticket, err := r.enroll.Netboot(ctx, enrollserver.Machine{MAC: mac, UUID: b.uuid, Serial: b.serial, Address: netip.MustParseAddr("10.99.0.100")})
+	ticket, err := r.enroll.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: b.uuid, Serial: b.serial, Address: netip.MustParseAddr("10.99.0.100")})
 	if err != nil {
 		r.violate("%s: netboot: %v", b.name, err)
 	}

@@ -25,12 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"regiond.dev/regiond/hardware/bmc"
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/enroll/enrollserver"
+	"regiond.dev/regiond/hardware/enrollment"
 	hostpkg "regiond.dev/regiond/hardware/host"
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/server"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
 
@@ -70,7 +70,7 @@ type world struct {
 	guests    guests
 
 	api    client.Client
-	enroll *enrollserver.Server
+	enroll *enrollment.Server
 }
 
 func (w *world) Probe(ctx context.Context, a bmc.Target) (region.BMCStatus, region.PowerState, error) {
@@ -173,7 +173,7 @@ func (w *world) tick(ctx context.Context) {
 	switch w.doing {
 	case "pxe":
 		mac, _ := net.ParseMAC(machineMAC)
-		ticket, err := w.enroll.Netboot(ctx, enrollserver.Machine{MAC: mac, UUID: machineUUID, Serial: "SN1", Address: netip.MustParseAddr("10.99.0.100")})
+		ticket, err := w.enroll.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: machineUUID, Serial: "SN1", Address: netip.MustParseAddr("10.99.0.100")})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func newWorld(t *testing.T) *world {
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "bmc-lab"}, Data: map[string][]byte{"username": []byte(user), "password": []byte(pass)}},
 		).Build()
 	var err error
-	w.enroll, err = enrollserver.New(enrollserver.Config{Client: w.api, RegionName: "r", URL: "https://10.99.0.1:7443", KubernetesURL: "https://10.99.0.1:6443", CA: testCA(t),
+	w.enroll, err = enrollment.New(enrollment.Config{Client: w.api, RegionName: "r", URL: "https://10.99.0.1:7443", KubernetesURL: "https://10.99.0.1:6443", CA: testCA(t),
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://10.99.0.1/images/trixie-1", nil
 		},

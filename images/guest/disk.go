@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // Places on the disk in sectors. GRUB's image has those of kernel and script in it: images/node/customize.sh.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 func TestPings(t *testing.T) {

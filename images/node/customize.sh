@@ -15,7 +15,7 @@ done
 		dpkg-deb --show --showformat '${Package}=${Version}\n' "$deb"
 	done
 } > "$out/packages"
-# What Debian's services bring as configuration is regiond's to write (node/configuration): placeholders must not be taken for it.
+# What Debian's services bring as configuration is regiond's to write (machine/configuration): placeholders must not be taken for it.
 # rootwrap's files stay, they belong to the programs; no service may put others in their place.
 find "$root/etc/nova" "$root/etc/neutron" -type f ! -path '*/rootwrap.conf' ! -path '*/rootwrap.d/*' -delete
 find "$root/etc/nova" "$root/etc/neutron" -mindepth 1 -type d -empty -delete

@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/account"
-	"regiond.dev/regiond/node/configuration"
 	"regiond.dev/regiond/node/service"
 )
 

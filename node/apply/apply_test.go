@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 )
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // converge makes the host what the configuration says. A service that does not start is not its failure: look tells of it.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/account"
-	"regiond.dev/regiond/node/configuration"
 )
 
 // disk is the host's file system below a root.

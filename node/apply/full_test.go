@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // A full disk is told of, nothing is half applied, and it goes on when there is space.

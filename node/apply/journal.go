@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/machine/atomicfile"
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // Files of the journal, on the data partition: they outlive the root file system.

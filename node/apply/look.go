@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region/condition"
 )

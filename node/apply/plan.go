@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 )
 

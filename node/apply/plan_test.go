@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 )
 

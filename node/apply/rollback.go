@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"regiond.dev/regiond/node/configuration"
+	"regiond.dev/regiond/machine/configuration"
 )
 
 // mostInterrupted is how often a host may go down while a network configuration is tried. A person who finds a host silent

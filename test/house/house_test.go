@@ -138,7 +138,7 @@ func TestSmallProgramsStaySmall(t *testing.T) {
 func TestRooms(t *testing.T) {
 	for _, rule := range []struct{ from, to, except string }{
 		{from: "region", to: "bootstrap"}, {from: "region", to: "node"}, {from: "region", to: "images"}, {from: "region", to: "test"},
-		{from: "bootstrap", to: "hardware", except: "hardware/inventory"}, // types of region
+		{from: "bootstrap", to: "hardware", except: "machine/inventory"}, // types of region
 		{from: "bootstrap", to: "test"},
 		{from: "hardware", to: "bootstrap"}, {from: "hardware", to: "test"},
 		{from: "node", to: "bootstrap"}, {from: "node", to: "test"},

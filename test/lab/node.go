@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	hostidentity "regiond.dev/regiond/node/identity"
+	hostidentity "regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/test/lab/namespace"
 )
 

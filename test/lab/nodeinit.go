@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	hostidentity "regiond.dev/regiond/node/identity"
+	hostidentity "regiond.dev/regiond/machine/identity"
 )
 
 // agent of a node, in its root file system. As the first process it starts services as systemd does.

@@ -16,7 +16,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	lab "regiond.dev/regiond/test/lab/bmc"
 	"regiond.dev/regiond/test/lab/bmc/bmctest"

@@ -16,7 +16,7 @@ import (
 	"github.com/bougou/go-ipmi/pkg/types"
 
 	"regiond.dev/regiond/hardware/bmc"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/bmc/bmctest"
 )

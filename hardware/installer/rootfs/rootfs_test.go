@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/installer/rootfs"
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 func TestChoose(t *testing.T) {

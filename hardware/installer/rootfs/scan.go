@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // lookEvery is how often new disks are looked for.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"regiond.dev/regiond/hardware/enroll"
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // Port that iPXE's URLs mean.

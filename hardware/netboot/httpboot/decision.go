@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/hardware/netboot/ipxe"
+	"regiond.dev/regiond/machine/inventory"
 )
 
 // decisionTime bounds a decision; iPXE waits much longer for an answer.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/hardware/netboot/ipxe"
-	"regiond.dev/regiond/images/diskimage"
+	"regiond.dev/regiond/machine/diskimage"
 )
 
 // Routes, which are also the labels of the counters.

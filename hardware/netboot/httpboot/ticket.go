@@ -16,7 +16,7 @@ import (
 
 	"github.com/cavaliergopher/cpio"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 // Bounds of tickets.

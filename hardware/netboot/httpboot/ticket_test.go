@@ -13,7 +13,7 @@ import (
 
 	"github.com/cavaliergopher/cpio"
 
-	"regiond.dev/regiond/hardware/enroll"
+	"regiond.dev/regiond/machine/enroll"
 )
 
 var ticketURL = regexp.MustCompile(`http://10\.99\.0\.1(/netboot/ticket/[0-9a-f]{32}\.cpio)`)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/test/lab/bmc"
 )
 

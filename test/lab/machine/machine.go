@@ -18,8 +18,8 @@ import (
 
 	"github.com/digitalocean/go-qemu/qmp"
 
-	"regiond.dev/regiond/hardware/inventory"
 	"regiond.dev/regiond/machine/atomicfile"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/test/lab/bmc"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/hardware/inventory"
+	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/test/lab/bmc"
 	"regiond.dev/regiond/test/lab/namespace"
 )

@@ -1,0 +1,274 @@
+package enrollment
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/region"
+)
+
+// peer is who asks for a certificate, proven by a token or by the certificate before.
+type peer struct {
+	client.Object // the Server, or the Host of a machine that regiond did not install
+	// heartbeat is when the peer's host last said that it lives.
+	heartbeat func(context.Context) (time.Time, error)
+	// ensure makes what the host needs.
+	ensure func(context.Context) error
+}
+
+// joining is the peer whose join token was presented. The token together with the machine's SMBIOS UUID says
+// who asks; a source address or MAC address can't be verified across routers. A machine that regiond did not
+// install has the token only: the operator carried it there.
+func (s *Server) joining(ctx context.Context, bearer, systemUUID string) (peer, *corev1.Secret, error) {
+	token, err := s.find(ctx, kindJoin, bearer)
+	if err != nil {
+		return peer{}, nil, err
+	}
+	if len(token.Data[keyHostUID]) > 0 {
+		h := &region.Host{}
+		if err := s.issuedTo(ctx, token, keyHostUID, h); err != nil {
+			return peer{}, nil, err
+		}
+		if end, err := time.Parse(time.RFC3339, string(token.Data[keyExpires])); err != nil || !s.Now().Before(end) {
+			return peer{}, nil, refusal(enroll.ReasonTokenUnknown, "the join token of host %s ended at %s; make a new one: regiond host enroll %[1]s",
+				h.Name, token.Data[keyExpires])
+		}
+		return s.enrolled(h), token, nil
+	}
+	srv := &region.Server{}
+	if err := s.issuedTo(ctx, token, keyServerUID, srv); err != nil {
+		return peer{}, nil, err
+	}
+	if bound := string(token.Data[keySystemUUID]); !sameUUID(bound, systemUUID) {
+		return peer{}, nil, refusal(enroll.ReasonWrongServer, "the token was issued for server %s with system UUID %s, it came from a machine with %q",
+			srv.Name, bound, systemUUID)
+	}
+	if err := s.inService(srv, issued(token)); err != nil {
+		return peer{}, nil, err
+	}
+	return s.installed(srv), token, nil
+}
+
+// inService refuses a server's system that has no rights any more: the server was retired, or is being installed again and
+// the system is the one from before, as the time says at which its token was issued.
+func (s *Server) inService(srv *region.Server, issued time.Time) error {
+	if srv.Spec.Retired {
+		return refusal(enroll.ReasonWrongServer, "server %s is retired; to have it back: regiond kubectl patch server %[1]s --type merge -p '{\"spec\":{\"retired\":false}}'", srv.Name)
+	}
+	if r := server.Reinstallation(srv); r != nil && issued.Before(r.Accepted.Time) {
+		return refusal(enroll.ReasonWrongServer, "server %s is being installed again since %s; the system that was on it has no rights any more", srv.Name, stamp(r.Accepted.Time))
+	}
+	return nil
+}
+
+func (s *Server) installed(srv *region.Server) peer {
+	return peer{Object: srv,
+		heartbeat: func(ctx context.Context) (time.Time, error) {
+			facts, err := server.ReadFacts(ctx, s.Client, srv)
+			return facts.Heartbeat, err
+		},
+		ensure: func(ctx context.Context) error { return host.Ensure(ctx, s.Client, srv, s.profile(ctx, srv)) },
+	}
+}
+
+func (s *Server) enrolled(h *region.Host) peer {
+	return peer{Object: h,
+		heartbeat: func(ctx context.Context) (time.Time, error) { return host.Heartbeat(ctx, s.Client, h) },
+		ensure:    func(ctx context.Context) error { return host.EnsureEnrolled(ctx, s.Client, h) },
+	}
+}
+
+// join exchanges a join token for a client certificate, once.
+func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
+	p, token, err := s.joining(ctx, bearer(r), in.SystemUUID)
+	if err != nil {
+		return nil, err
+	}
+	name := p.GetName()
+	log := s.Log.With(slog.String("host", name), slog.String("from", source4(r).String()))
+	csr, key, err := parseCSR(in.CSR, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.consume(ctx, p, token, key); err != nil {
+		return nil, err
+	}
+	if err := p.ensure(ctx); err != nil {
+		return nil, err
+	}
+	certificate, err := s.sign(ctx, p.Object, csr, key)
+	if err != nil {
+		return nil, err
+	}
+	// The installer's job is done for good.
+	if err := s.revoke(ctx, kindTicket, name); err != nil {
+		return nil, err
+	}
+	s.metrics.tokens.WithLabelValues(kindJoin, "used").Inc()
+	log.Info("host joined: certificate issued", slog.String("user", host.User(name)), slog.String("key", key[:16]))
+	return enroll.JoinResponse{Certificate: certificate}, nil
+}
+
+// consume marks a token used by a key, before anything is signed. A process that is killed after
+// that leaves a token that only the same key can use again, and only until the host has used a
+// certificate: its first heartbeat.
+func (s *Server) consume(ctx context.Context, p peer, token *corev1.Secret, key string) error {
+	used := refusal(enroll.ReasonTokenUsed,
+		"the join token of %s was used already; install the server again if its agent lost its certificate", p.GetName())
+	if by := string(token.Data[keyUsedBy]); by != "" {
+		if by != key {
+			return used
+		}
+		heartbeat, err := p.heartbeat(ctx)
+		if err != nil {
+			return err
+		}
+		if !heartbeat.IsZero() {
+			return used
+		}
+		return nil
+	}
+	token.Data[keyUsedBy] = []byte(key)
+	token.Data[keyUsed] = []byte(s.Now().UTC().Format(time.RFC3339))
+	// The resourceVersion of what was read makes this compare-and-swap: of two at once, one wins.
+	if err := s.Client.Update(ctx, token); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return refusal(enroll.ReasonUnavailable, "the join token is being used at this moment; try again")
+		}
+		return fmt.Errorf("host %s: mark the join token used: %w", p.GetName(), err)
+	}
+	return nil
+}
+
+// renew exchanges a valid client certificate for a new one.
+func (s *Server) renew(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil, refusal(enroll.ReasonTokenUnknown, "a client certificate of a host is needed")
+	}
+	cert := r.TLS.VerifiedChains[0][0]
+	name, ok := strings.CutPrefix(cert.Subject.CommonName, enroll.UserPrefix)
+	if !ok || !isLabel(name) || !slices.Contains(cert.Subject.Organization, enroll.Group) {
+		return nil, refusal(enroll.ReasonWrongServer, "the client certificate of %q is not a host's", cert.Subject.CommonName)
+	}
+	p, err := s.renewing(ctx, name, in.SystemUUID)
+	if err != nil {
+		return nil, err
+	}
+	// A certificate from before this object was another machine's of the same name. Signers back-date by
+	// minutes against clocks that disagree.
+	const backDated = 10 * time.Minute
+	if p.GetDeletionTimestamp() != nil || cert.NotBefore.Add(backDated).Before(p.GetCreationTimestamp().Time) {
+		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier machine %q", name)
+	}
+	csr, key, err := parseCSR(in.CSR, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ensure(ctx); err != nil {
+		return nil, err
+	}
+	certificate, err := s.sign(ctx, p.Object, csr, key)
+	if err != nil {
+		return nil, err
+	}
+	s.Log.Info("host renewed its certificate", slog.String("host", name), slog.String("from", source4(r).String()), slog.String("key", key[:16]))
+	return enroll.JoinResponse{Certificate: certificate}, nil
+}
+
+// renewing is the peer of that name, which has shown its certificate.
+func (s *Server) renewing(ctx context.Context, name, systemUUID string) (peer, error) {
+	srv := &region.Server{}
+	err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv)
+	if err == nil {
+		if known := machineUUID(srv); known != "" && !sameUUID(known, systemUUID) {
+			return peer{}, refusal(enroll.ReasonWrongServer, "the certificate belongs to server %s with system UUID %s, it came from a machine with %q",
+				name, known, systemUUID)
+		}
+		if err := s.inService(srv, time.Time{}); err != nil {
+			return peer{}, err
+		}
+		return s.installed(srv), nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return peer{}, err
+	}
+	h := &region.Host{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, h); client.IgnoreNotFound(err) != nil {
+		return peer{}, err
+	} else if err != nil || !host.Enrolled(h) {
+		return peer{}, refusal(enroll.ReasonWrongServer, "there is no server %q", name)
+	}
+	return s.enrolled(h), nil
+}
+
+// machineUUID is what the machine itself once reported. The BMC's word is not taken here: it may differ.
+func machineUUID(srv *region.Server) string {
+	if srv.Status.Inventory == nil {
+		return ""
+	}
+	return srv.Status.Inventory.System.UUID
+}
+
+// profile that the server was installed by, nil when that can't be told any more.
+func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profile {
+	w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
+	if err != nil {
+		return nil
+	}
+	return server.ProfileOf(w, srv)
+}
+
+// parseCSR checks a request for a host's certificate and returns it with the SHA-256 of its public key.
+func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
+	malformed := func(format string, args ...any) ([]byte, string, error) {
+		return nil, "", refusal(enroll.ReasonMalformed, "csr: "+format, args...)
+	}
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
+		return malformed("not exactly one PEM block CERTIFICATE REQUEST")
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return malformed("%v", err)
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return malformed("signature: %v", err)
+	}
+	// Kubernetes signs the subject as it stands: it must be the host's and nothing more.
+	if want := enroll.Subject(hostname); csr.Subject.CommonName != want.CommonName || !slices.Equal(csr.Subject.Organization, want.Organization) || len(csr.Subject.Names) != 2 {
+		return malformed("subject is %q, it must be %q", csr.Subject, want)
+	}
+	if len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.URIs)+len(csr.EmailAddresses) > 0 {
+		return malformed("subject alternative names are not for a client")
+	}
+	switch k := csr.PublicKey.(type) {
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+	case *rsa.PublicKey:
+		if k.N.BitLen() < 2048 || k.N.BitLen() > 8192 {
+			return malformed("RSA key of %d bits, 2048 to 8192 are taken", k.N.BitLen())
+		}
+	default:
+		return malformed("key type %T is not taken", k)
+	}
+	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
+	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}), hex.EncodeToString(sum[:]), nil
+}

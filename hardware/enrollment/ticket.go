@@ -1,0 +1,72 @@
+package enrollment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/region"
+)
+
+// installerTime is how long after its first use a ticket may be used on, while its installer waits for an image or writes one.
+const installerTime = 2 * time.Hour
+
+// ticket returns the server and the Secret of an installer's ticket. It holds good only in the network boot that it was given in, and until it
+// expires.
+func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *corev1.Secret, error) {
+	srv, secret, err := s.verify(ctx, kindTicket, token)
+	if err != nil {
+		return nil, nil, err
+	}
+	requested, err := time.Parse(time.RFC3339, string(secret.Data[keyRequested]))
+	if err != nil {
+		// Given by a version that gave tickets to machines that came by themselves.
+		return nil, nil, unknownToken()
+	}
+	if end, err := time.Parse(time.RFC3339, string(secret.Data[keyExpires])); err != nil || !s.Now().Before(end) {
+		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s expired at %s; netboot the machine again", srv.Name, secret.Data[keyExpires])
+	}
+	if n := srv.Status.Netboot; n != nil && n.Requested != nil && !n.Requested.Time.Equal(requested) {
+		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s is of the network boot at %s, the last one was asked for at %s; netboot the machine again",
+			srv.Name, stamp(requested), stamp(n.Requested.Time))
+	}
+	return srv, secret, nil
+}
+
+// use marks a ticket used: from then on no other is given in the same network boot.
+func (s *Server) use(ctx context.Context, srv *region.Server, ticket *corev1.Secret) error {
+	if len(ticket.Data[keyUsed]) > 0 {
+		return nil
+	}
+	now := s.Now()
+	ticket.Data[keyUsed] = []byte(stamp(now))
+	ticket.Data[keyExpires] = []byte(stamp(now.Add(installerTime)))
+	if err := s.Client.Update(ctx, ticket); err != nil {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return refusal(enroll.ReasonUnavailable, "the ticket is being used at this moment; try again")
+		}
+		return fmt.Errorf("server %s: mark its ticket used: %w", srv.Name, err)
+	}
+	return nil
+}
+
+// recordUse notes that the ticket was used, and fills in the record of the network boot that it proves, if the status was lost.
+func recordUse(st *region.ServerStatus, ticket *corev1.Secret, now time.Time) {
+	if st.Netboot == nil {
+		st.Netboot = &region.NetbootStatus{}
+	}
+	n := st.Netboot
+	if requested, err := time.Parse(time.RFC3339, string(ticket.Data[keyRequested])); err == nil && n.Requested == nil {
+		n.Requested = &metav1.Time{Time: requested}
+		n.Answered, n.AnsweredMACAddress = &metav1.Time{Time: issued(ticket)}, string(ticket.Data[keyMAC])
+		n.Attempts = max(n.Attempts, 1)
+	}
+	if n.Reported == nil {
+		n.Reported = &metav1.Time{Time: now}
+	}
+}
