@@ -44,13 +44,13 @@ import (
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 var regiondFlag = flag.String("regiond", "../bin/regiond", "a built regiond, for its API server, etcd and controller manager")

@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // idle is a service manager of a host without services.

@@ -34,11 +34,11 @@ import (
 
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/netboot"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Config of the hardware side of a region.

@@ -27,12 +27,12 @@ import (
 
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 func fakeRoot(t *testing.T, uuid string) string {

@@ -38,9 +38,9 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Config of the OpenStack side of a region.

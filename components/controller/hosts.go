@@ -15,8 +15,8 @@ import (
 
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // nodeFacts collects what is known of the cluster's hosts.

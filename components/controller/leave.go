@@ -18,9 +18,9 @@ import (
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // A host leaves a cluster when the cluster's profiles no longer name its profile. Its guests are looked for as before it is retired,

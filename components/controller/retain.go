@@ -17,7 +17,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/region/host"
 )
 
 // removeObjects removes what runs for a cluster: the configuration of its hosts, then everything in its namespace but the Secret with

@@ -38,9 +38,9 @@ import (
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // world is an API server without controllers, a kubelet that is quick, and a cloud that does as the test says.

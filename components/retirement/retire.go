@@ -16,8 +16,8 @@ import (
 
 	"regiond.dev/regiond/components/controller/gate"
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Options of a retirement.

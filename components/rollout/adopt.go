@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/hardware/host"
+	"regiond.dev/regiond/region/host"
 )
 
 // Running lists the images of a cluster's pods, by the references in its Deployments and StatefulSets. It is empty for a cluster that

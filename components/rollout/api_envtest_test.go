@@ -24,9 +24,9 @@ import (
 	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 var regiondFlag = flag.String("regiond", "../../bin/regiond", "a built regiond, for its API server, etcd and controller manager")

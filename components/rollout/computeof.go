@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // recordCompute writes to a Host that it is given compute services of a cluster. It MUST be called before the configuration with them

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Facts are what the state of a cluster depends on, and what is still to come.

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // labelConfiguration marks Secrets with the configuration of a host.

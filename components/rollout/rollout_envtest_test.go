@@ -22,8 +22,8 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/configuration"
+	"regiond.dev/regiond/region/host"
 )
 
 func TestRealAPIServer(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // enrollmentLife is how long a join token that a person carries to a machine may be used.

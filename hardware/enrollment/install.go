@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/fingerprint"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/condition"
+	"regiond.dev/regiond/region/host"
 )
 
 // maxMessage bounds what an installer can put into a status, in bytes.

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 func TestInstallation(t *testing.T) {

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/enrollment"
-	hostpkg "regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	hostpkg "regiond.dev/regiond/region/host"
 )
 
 // ownLife is how long after its last sign regiond may take a machine for the network boot that it asked for.

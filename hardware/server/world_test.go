@@ -26,12 +26,12 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/enrollment"
-	hostpkg "regiond.dev/regiond/hardware/host"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	hostpkg "regiond.dev/regiond/region/host"
 )
 
 const (
