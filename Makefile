@@ -73,7 +73,7 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -tags=$(TAGS),integration ./images/pull -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/rollout -regiond=$(abspath $(REGIOND))
-	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/controller -run Run -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/cluster -run Run -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Boots ./hardware/netboot
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run NamespaceNode ./node
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer

@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
-	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/hardware"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/images/pull"
@@ -63,7 +63,7 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 		})
 	})
 	parts.Go(func() error {
-		return controller.Run(ctx, controller.Config{REST: rt.REST, Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log})
+		return cluster.Run(ctx, cluster.Config{REST: rt.REST, Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log})
 	})
 	return parts.Wait()
 }

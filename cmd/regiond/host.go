@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/datadir"
-	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
@@ -102,7 +102,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 			if err != nil {
 				return err
 			}
-			survey, err := retirement.Look(cmd.Context(), api, args[0], controller.Target)
+			survey, err := retirement.Look(cmd.Context(), api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}

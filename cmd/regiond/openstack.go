@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
@@ -101,7 +101,7 @@ administrator of an OpenStack cluster. The password is among them: mind where th
 
 // openstackRC is a file that a POSIX shell sources.
 func openstackRC(c *region.OpenStackCluster, secrets map[string]any) string {
-	admin := controller.Admin(c, secrets)
+	admin := cluster.Admin(c, secrets)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Administrator of the OpenStack cluster %s. Keep this secret.\n", c.Name)
 	for _, v := range [][2]string{

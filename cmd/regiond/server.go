@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"regiond.dev/regiond/components/controller"
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/retirement"
 )
 
@@ -54,7 +54,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			survey, err := retirement.Look(ctx, api, args[0], controller.Target)
+			survey, err := retirement.Look(ctx, api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}

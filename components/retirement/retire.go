@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"

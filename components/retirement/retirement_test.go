@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/keystone/cloudtest"
 	"regiond.dev/regiond/components/retirement"

@@ -20,7 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/components/controller/gate"
+	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"

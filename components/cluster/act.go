@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/machine/configuration"
+)
+
+// act carries out a decision, in a fixed order.
+func (t *turn) act(ctx context.Context, d Decision) error {
+	if d.Record {
+		if err := t.recordDatabase(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.endJobs(ctx, d.End); err != nil {
+		return err
+	}
+	if len(d.Apply) > 0 {
+		for _, f := range folders(t.DataDir, t.cluster.Name, t.facts.Database.Creatable()) {
+			if err := t.Own(f); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range d.Apply {
+		if err := t.applyPart(ctx, p); err != nil {
+			return err
+		}
+	}
+	if err := t.balance(ctx); err != nil {
+		return err
+	}
+	if err := t.configure(ctx, d.Configure); err != nil {
+		return err
+	}
+	if err := t.leaveCluster(ctx, d.Leave); err != nil {
+		return err
+	}
+	if err := t.returned(ctx); err != nil {
+		return err
+	}
+	if d.Map {
+		if err := t.mapHosts(ctx, d.MapAgain); err != nil {
+			return err
+		}
+	}
+	if d.Prune {
+		return t.pruneOnce(ctx)
+	}
+	return nil
+}
+
+// applyPart applies a part of the wish, if it was not found to be as wished a moment ago.
+func (t *turn) applyPart(ctx context.Context, p Part) error {
+	var objects []*unstructured.Unstructured
+	for _, o := range t.state.Gate(p.Gate) {
+		job := o.GetKind() == "Job"
+		if p.Job != "" && job && o.GetName() == p.Job || p.Job == "" && !job {
+			objects = append(objects, o)
+		}
+	}
+	of, err := t.digest(ctx, objects)
+	if err != nil {
+		return err
+	}
+	if t.seen.applied[p].holds(of, t.Now()) {
+		return nil
+	}
+	if p.Job != "" {
+		if err := t.removeFailed(ctx, p.Job); err != nil {
+			return err
+		}
+	}
+	written, err := rollout.Apply(ctx, t.Live, objects)
+	for _, w := range written {
+		t.log.Info("applied", slog.String("object", w.String()), slog.String("gate", p.Gate))
+	}
+	if len(written) > 0 {
+		t.seen.pruned = check{} // another wish came between, also if this one was pruned for a moment ago
+	}
+	if err != nil {
+		return err
+	}
+	t.seen.applied[p] = check{of: of, time: t.Now()}
+	return nil
+}
+
+// digest of objects and of what is there in their place: another one, another generation of it or nothing is a reason to apply them
+// again.
+func (t *turn) digest(ctx context.Context, objects []*unstructured.Unstructured) (string, error) {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	for _, o := range objects {
+		there, err := t.presence(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		if err := e.Encode([]any{o.Object, there}); err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(t.facts.Workloads, func(w Workload) bool { return w.Name == o.GetName() })
+		if i >= 0 {
+			if err := e.Encode([]any{t.facts.Workloads[i].Present, t.facts.Workloads[i].Failed, t.facts.Workloads[i].Generation}); err != nil {
+				return "", err
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// removeFailed makes room for a job that is to be tried again.
+func (t *turn) removeFailed(ctx context.Context, name string) error {
+	job := &batchv1.Job{}
+	key := client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: name}
+	if err := t.Live.Get(ctx, key, job); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if failedAt(job).IsZero() {
+		return nil
+	}
+	t.log.Info("failed job is tried again", slog.String("job", name))
+	return client.IgnoreNotFound(t.Live.Delete(ctx, job, client.Preconditions{UID: &job.UID},
+		client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
+// pruneOnce keeps what is wished from being removed, and removes what is not.
+func (t *turn) pruneOnce(ctx context.Context) error {
+	of := t.seen.composed.of
+	if t.seen.pruned.holds(of, t.Now()) {
+		return nil
+	}
+	// What runs stays on this host: the registry is regiond's own, and may be down when a pod is to start again.
+	if err := t.Pin(ctx, t.state.Images); err != nil {
+		return err
+	}
+	pruned, err := rollout.Prune(ctx, t.Live, t.cluster.Name, t.state.Objects)
+	for _, p := range pruned {
+		t.log.Info("removed, it is not wished any more", slog.String("object", p.String()))
+	}
+	if err != nil {
+		return err
+	}
+	// Of hosts that are no longer there.
+	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held()); err != nil {
+		return err
+	}
+	if err := t.Templates.Prune(ctx); err != nil {
+		return err
+	}
+	t.seen.pruned = check{of: of, time: t.Now()}
+	return nil
+}
+
+// LoadBalancerClass of Services that are served at the cluster's address on the seed host: kube-proxy there sends what comes
+// for the address and port of such a Service to its pods. Nothing has to listen.
+const LoadBalancerClass = "regiond.dev/seed"
+
+// balance writes the cluster's address into the status of its Services.
+func (t *turn) balance(ctx context.Context) error {
+	var services corev1.ServiceList
+	if err := t.Client.List(ctx, &services, client.InNamespace(openstack.Namespace(t.cluster.Name)),
+		client.MatchingLabels{openstack.LabelCluster: t.cluster.Name}); err != nil {
+		return err
+	}
+	wish := []corev1.LoadBalancerIngress{{IP: t.cluster.Spec.Address, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+	for _, s := range services.Items {
+		if ptr.Deref(s.Spec.LoadBalancerClass, "") != LoadBalancerClass || t.cluster.Spec.Address == "" || sameIngress(s.Status.LoadBalancer.Ingress,
+			wish) {
+			continue
+		}
+		before := s.DeepCopy()
+		s.Status.LoadBalancer.Ingress = wish
+		if err := t.Live.Status().Patch(ctx, &s, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("service %s/%s: write its address: %w", s.Namespace, s.Name, err)
+		}
+		t.log.Info("service is served", slog.String("service", s.Name), slog.String("address", t.cluster.Spec.Address))
+	}
+	return nil
+}
+
+func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
+	return slices.EqualFunc(a, b, func(a, b corev1.LoadBalancerIngress) bool {
+		return a.IP == b.IP && a.Hostname == b.Hostname && ptr.Deref(a.IPMode, "") == ptr.Deref(b.IPMode, "")
+	})
+}
+
+// configure writes the configuration of nodes.
+func (t *turn) configure(ctx context.Context, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	nodes := map[string]configuration.Configuration{}
+	for _, h := range t.input.Hosts {
+		if slices.Contains(names, h.Name) {
+			nodes[h.Name] = t.state.Nodes[h.Name]
+		}
+	}
+	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nodes, t.held())
+	for _, name := range written {
+		t.log.Info("node is configured", slog.String("host", name))
+	}
+	return err
+}
+
+// held are the hosts whose configuration is the cluster's: its own, and those that leave it.
+func (t *turn) held() []openstack.Host {
+	hosts := slices.Clone(t.input.Hosts)
+	for _, l := range t.facts.Leaving {
+		hosts = append(hosts, openstack.Host{Name: l.Name})
+	}
+	return hosts
+}

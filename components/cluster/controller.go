@@ -1,0 +1,209 @@
+// Package cluster brings OpenStack clusters to what is wished of them, gate by gate, and says how they stand. Each turn it
+// observes, decides (Decide is pure) and acts in a fixed order; it stores nothing that it would have to believe later. What it
+// keeps in memory are observations: a process that starts anew makes them again.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
+)
+
+// Config of the OpenStack side of a region.
+type Config struct {
+	// REST is the API server, with all rights.
+	REST *rest.Config
+	// Region as stored when regiond started. Clusters of it that are not there are created then; later they are read from the API server.
+	Region *region.Region
+	// DataDir of the control plane: databases are below it.
+	DataDir string
+	// Pin keeps the images of a set on this host, pulled and safe from the kubelet's garbage collection.
+	Pin func(context.Context, oci.Set) error
+	// Registry of the metrics. Default: that of controller-runtime, which is what regiond serves.
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+}
+
+// Run creates the region's clusters and keeps them until the context ends. A region without clusters costs a watch.
+func Run(ctx context.Context, c Config) error {
+	if c.REST == nil || c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
+		return errors.New("openstack: REST, Region, DataDir, Pin and Log are needed")
+	}
+	if c.Registry == nil {
+		c.Registry = ctrlmetrics.Registry
+	}
+	m, err := newManager(c)
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	live, err := client.New(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	if err := unchecked(ctx, live, time.Now()); err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	templates, err := rollout.NewTemplates(live)
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), Region: c.Region, DataDir: c.DataDir,
+		Templates: templates, Compose: (*openstack.Composer).Desired, Cloud: Prober{}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
+		Now: time.Now, Log: c.Log.With(slog.String("component", "openstack"))}
+	if err := controller.setup(m, c.Registry); err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	err = m.Add(manager.RunnableFunc(func(ctx context.Context) error { return Declare(ctx, live, c.Region) }))
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	return m.Start(ctx)
+}
+
+// unchecked marks all conditions of clusters as Unknown: what they say is what an earlier process saw, and the host may have been
+// restarted since. A condition that is True and became so after this process has started is one that this process has seen.
+func unchecked(ctx context.Context, c client.Client, now time.Time) error {
+	var list region.OpenStackClusterList
+	if err := c.List(ctx, &list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		before := o.DeepCopy()
+		o.Unchecked(now.Add(time.Second), now)
+		if equality.Semantic.DeepEqual(before.Status, o.Status) {
+			continue
+		}
+		if err := c.Status().Patch(ctx, o, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("OpenStack cluster %s: %w", o.Name, err)
+		}
+	}
+	return nil
+}
+
+// Declare creates the clusters that a region declares and does not have yet. Those that are there change by `regiond apply` only, and
+// one that is no longer declared is left alone: a control plane with its databases is not removed because a line was.
+func Declare(ctx context.Context, c client.Client, r *region.Region) error {
+	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
+	if err != nil {
+		return err
+	}
+	_, err = rollout.CreateClusters(ctx, c, clusters)
+	return err
+}
+
+// ours selects the objects of OpenStack clusters.
+func ours() labels.Selector {
+	r, err := labels.NewRequirement(openstack.LabelCluster, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // the label is a constant
+	}
+	return labels.NewSelector().Add(*r)
+}
+
+func newManager(c Config) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	conf := rest.CopyConfig(c.REST)
+	conf.QPS = -1 // the API server's own priority and fairness is the limit
+	only := cache.ByObject{Label: ours()}
+	again := true // a second Run in one process is no mistake
+	return ctrl.NewManager(conf, manager.Options{
+		Scheme:  scheme,
+		Logger:  logr.FromSlogHandler(c.Log.Handler()),
+		Metrics: metricsserver.Options{BindAddress: "0"}, // the hardware controllers serve the registry
+		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
+			&appsv1.Deployment{}: only, &appsv1.StatefulSet{}: only, &appsv1.ReplicaSet{}: only, &batchv1.Job{}: only,
+			&corev1.Pod{}: only, &corev1.Service{}: only, &corev1.Secret{}: only, &corev1.ConfigMap{}: only,
+		}},
+		// Secrets are large: of them only metadata is in a cache, see reads.go.
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Controller: config.Controller{SkipNameValidation: &again},
+	})
+}
+
+// Init checks what the controller was given, and registers its metrics.
+func (c *Controller) Init(registry prometheus.Registerer) error {
+	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.Region == nil || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
+		c.Space == nil || c.Own == nil || c.Pin == nil || c.Now == nil || c.Log == nil {
+		return errors.New("openstack controller: every field must be set")
+	}
+	return c.metrics.register(registry)
+}
+
+// setup registers the controller and its watches.
+func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error {
+	if err := c.Init(registry); err != nil {
+		return err
+	}
+	labelled := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if name := o.GetLabels()[openstack.LabelCluster]; name != "" {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+		}
+		return nil
+	})
+	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var list region.OpenStackClusterList
+		if err := c.Client.List(ctx, &list); err != nil {
+			c.Log.Error("list OpenStack clusters", slog.Any("error", err))
+			return nil // the periodic turn finds it too
+		}
+		var all []reconcile.Request
+		for _, o := range list.Items {
+			all = append(all, reconcile.Request{NamespacedName: types.NamespacedName{Name: o.Name}})
+		}
+		return all
+	})
+	ofHosts := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == host.Namespace })
+	return ctrl.NewControllerManagedBy(m).
+		For(&region.OpenStackCluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&appsv1.Deployment{}, labelled).
+		Watches(&appsv1.StatefulSet{}, labelled).
+		Watches(&batchv1.Job{}, labelled).
+		Watches(&corev1.Pod{}, labelled).
+		Watches(&corev1.Service{}, labelled).
+		Watches(&region.Host{}, every).
+		WatchesMetadata(&corev1.Secret{}, every, builder.WithPredicates(ofHosts)).
+		WatchesMetadata(&corev1.Secret{}, labelled, builder.WithPredicates(predicate.Not(ofHosts))).
+		WatchesMetadata(&corev1.ConfigMap{}, labelled).
+		Named("openstackcluster").
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 30*time.Second)}).
+		Complete(c)
+}

@@ -1,0 +1,227 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/region"
+)
+
+// How often is looked at what.
+const (
+	// settledPoll is the age at which the proof of a gate is renewed, together with those that are not much younger.
+	settledPoll  = 3 * time.Minute
+	settledEarly = time.Minute
+	// floor is the least time between two turns of a cluster, whatever asks for them.
+	floor = 250 * time.Millisecond
+	// failedPoll is the time between attempts at a gate that is not passed, after a few that follow each other faster.
+	failedPoll = 5 * time.Second
+	// terminalPoll is that for what someone has to mend.
+	terminalPoll = time.Minute
+	// observePoll is the time between looks at a cluster in which something is awaited.
+	observePoll = 3 * time.Second
+	// jobRetry is the time from the end of a failed job to the next attempt.
+	jobRetry = time.Minute
+	// jobsAtOnce: schema migrations are bound by the processor.
+	jobsAtOnce = 2
+)
+
+// needs of the gates: which must have been proved before the services of a gate are started. Those that are not started wait
+// for nothing, so independent ones start together. Schema jobs need MariaDB alone.
+var needs = map[string][]string{
+	region.ConditionKeystone:  {region.ConditionMariaDB},
+	region.ConditionPlacement: {region.ConditionKeystone},
+	region.ConditionGlance:    {region.ConditionKeystone},
+	region.ConditionNova:      {region.ConditionKeystone, region.ConditionRabbitMQ},
+	region.ConditionNeutron:   {region.ConditionKeystone, region.ConditionRabbitMQ},
+}
+
+// jobOrder: what takes longest, or what others wait for, first.
+var jobOrder = []string{region.ConditionKeystone, region.ConditionNova, region.ConditionNeutron, region.ConditionPlacement, region.ConditionGlance}
+
+// Decision is what follows from facts.
+type Decision struct {
+	// End these jobs, of an earlier declaration.
+	End []string
+	// Apply parts, in order.
+	Apply []Part
+	// Probe these gates.
+	Probe []string
+	// Configure writes the configuration of these nodes.
+	Configure []string
+	// Map starts the job that maps hosts to their cell; MapAgain removes one that has ended first.
+	Map, MapAgain bool
+	// Leave takes steps of hosts that leave the cluster.
+	Leave []Leave
+	// Prune what is no longer wished.
+	Prune bool
+	// Record that there is a database now. It comes before anything is written into it.
+	Record bool
+
+	Conditions []metav1.Condition
+	Services   []region.OpenStackService
+	Nodes      []region.OpenStackNode
+	// After is when to look again if nothing happens first.
+	After time.Duration
+}
+
+// Decide says what to do next with a cluster, and how it stands. It is pure.
+func Decide(f Facts, now time.Time) Decision {
+	d := &decider{f: f, now: now, After: settledPoll}
+	d.rollout()
+	d.probes()
+	d.nodes()
+	d.leaving()
+	d.describe()
+	return Decision{End: d.end, Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
+		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),
+		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, After: d.After}
+}
+
+type decider struct {
+	f   Facts
+	now time.Time
+
+	apply              []Part
+	end                []string
+	probe, configure   []string
+	mapHosts, mapAgain bool
+	prune              bool
+	leave              []Leave
+	conditions         []metav1.Condition
+	services           []region.OpenStackService
+	nodeStates         []region.OpenStackNode
+	After              time.Duration
+}
+
+// retryAfter is the time to the next attempt at a gate after failures in a row: what was just started often answers a second later.
+func retryAfter(failures int) time.Duration {
+	if failures < 1 || failures > 3 {
+		return failedPoll
+	}
+	return min(failedPoll, time.Second<<(failures-1))
+}
+
+func (d *decider) again(after time.Duration) { d.After = max(min(d.After, after), 0) }
+
+// proved says that a gate's services are there as wished and were seen to work since.
+func (d *decider) proved(gate string) bool {
+	p, probed := d.f.Probes[gate]
+	return d.rolledOut(gate) && probed && p.Err == ""
+}
+
+func (d *decider) allProved() bool {
+	return !slices.ContainsFunc(region.Gates, func(g string) bool { return !d.proved(g) })
+}
+
+// rolledOut says that all workloads of a gate are what is wished and ready.
+func (d *decider) rolledOut(gate string) bool {
+	some := false
+	for _, w := range d.f.Workloads {
+		if w.Gate != gate {
+			continue
+		}
+		if some = true; !w.done() {
+			return false
+		}
+	}
+	return some
+}
+
+func (d *decider) jobsDone(gate string) bool {
+	return !slices.ContainsFunc(d.f.Workloads, func(w Workload) bool { return w.Gate == gate && w.Job && !w.done() })
+}
+
+// rollout says what may be applied now. What is there already is applied again: that repairs drift, and writes nothing where
+// there is none.
+func (d *decider) rollout() {
+	if d.f.Trouble != nil || d.f.Disk.full() || d.f.Database.Lost() {
+		d.again(failedPoll)
+		return
+	}
+	d.apply = append(d.apply, Part{})
+	running := 0
+	for _, s := range d.f.Superseded {
+		running++
+		if !s.Ending {
+			d.end = append(d.end, s.Name)
+		}
+		d.again(observePoll)
+	}
+	for _, w := range d.f.Workloads {
+		if w.active() {
+			running++
+		}
+	}
+	if d.proved(region.ConditionMariaDB) {
+		for _, gate := range jobOrder {
+			for _, w := range d.f.Workloads {
+				if w.Gate != gate || !w.Job || w.done() || w.active() || d.supersededBy(gate) != "" {
+					continue
+				}
+				if retry := w.Failed.Add(jobRetry); !w.Failed.IsZero() && d.now.Before(retry) {
+					d.again(retry.Sub(d.now))
+					continue
+				}
+				if running++; running > jobsAtOnce {
+					continue
+				}
+				d.apply = append(d.apply, Part{Gate: gate, Job: w.Name})
+			}
+		}
+	}
+	complete := true
+	for _, gate := range region.Gates {
+		ready := d.jobsDone(gate)
+		for _, n := range needs[gate] {
+			ready = ready && d.proved(n)
+		}
+		if ready {
+			d.apply = append(d.apply, Part{Gate: gate})
+		}
+		complete = complete && d.rolledOut(gate)
+	}
+	d.prune = complete
+	if !complete {
+		d.again(observePoll)
+	}
+}
+
+// probes says which gates are to be probed: when what they are proved by has changed, when the last attempt failed, and now and then.
+// Services are asked once those that they need were proved, or else each of them would tell of the same fault.
+func (d *decider) probes() {
+	if d.f.Unreachable != "" {
+		d.again(failedPoll)
+		return
+	}
+	var early []string // gates whose proof is renewed if another one's is
+	for _, gate := range region.Gates {
+		if !d.rolledOut(gate) || slices.ContainsFunc(needs[gate], func(n string) bool { return !d.proved(n) }) {
+			continue
+		}
+		due := d.now
+		if p, probed := d.f.Probes[gate]; probed {
+			switch {
+			case p.Terminal:
+				due = p.Time.Add(terminalPoll)
+			case p.Err != "":
+				due = p.Time.Add(retryAfter(p.Failures))
+			default:
+				due = p.Time.Add(settledPoll)
+			}
+		}
+		if !d.now.Before(due) {
+			d.probe = append(d.probe, gate)
+			continue
+		}
+		if p := d.f.Probes[gate]; p.Err == "" && !d.now.Before(due.Add(-settledEarly)) {
+			early = append(early, gate)
+		}
+		d.again(due.Sub(d.now))
+	}
+	if len(d.probe) > 0 {
+		d.probe = append(d.probe, early...)
+	}
+}

@@ -1,0 +1,232 @@
+package gate_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/keystone/cloudtest"
+)
+
+const uid = "5e44e100-0000-4000-8000-000000000002"
+
+func target(c *cloudtest.Cloud) gate.Target {
+	return gate.Target{UID: uid, Namespace: "openstack-lab",
+		Admin:     keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
+		Placement: c.URL + "/placement/", Glance: c.URL + "/image/", Nova: c.URL + "/compute/v2.1/", Neutron: c.URL + "/network/"}
+}
+
+func session(t *testing.T, c *cloudtest.Cloud) *keystone.Session {
+	t.Helper()
+	s, err := gate.Keystone(t.Context(), target(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// probes that leave nothing behind, by what they make and where.
+var probes = map[string]struct {
+	run         func(context.Context, gate.Target, *keystone.Session) error
+	collections []string
+	left        cloudtest.Item // by a probe that was killed
+}{
+	"placement": {gate.Placement, []string{"/placement/resource_providers"}, cloudtest.Item{"name": "regiond-probe-" + uid}},
+	"glance":    {gate.Glance, []string{"/image/v2/images"}, cloudtest.Item{"name": "x", "tags": []any{"regiond-probe-" + uid}}},
+	"neutron": {gate.Neutron, []string{"/network/v2.0/networks", "/network/v2.0/ports"}, cloudtest.Item{"name": "x",
+		"description": "regiond-probe-" + uid}},
+}
+
+func TestProbesCleanUp(t *testing.T) {
+	for name, p := range probes {
+		t.Run(name, func(t *testing.T) {
+			c := cloudtest.New(t)
+			if name == "neutron" { // a port must have an address, which the cloud of the test does not choose
+				c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
+			}
+			s := session(t, c)
+			// What an operator made stays; what a probe that was killed made goes, also when there is more than one.
+			c.Add(p.collections[0], cloudtest.Item{"name": "precious"})
+			c.Add(p.collections[0], p.left)
+			c.Add(p.collections[0], p.left)
+			if err := p.run(t.Context(), target(c), s); err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Writes()) == 0 {
+				t.Error("nothing was made")
+			}
+			for _, path := range p.collections {
+				for _, i := range c.Items(path) {
+					if i["name"] != "precious" {
+						t.Errorf("left in %s: %v", path, i)
+					}
+				}
+			}
+			if n := len(c.Items(p.collections[0])); n != 1 {
+				t.Errorf("%d things are there, want the operator's", n)
+			}
+		})
+	}
+}
+
+func TestProbesFail(t *testing.T) {
+	for name, refuse := range map[string]string{"placement": "GET /placement/resource_providers/", "glance": "PUT /image/",
+		"neutron": "POST /network/v2.0/ports"} {
+		t.Run(name, func(t *testing.T) {
+			c := cloudtest.New(t)
+			s := session(t, c)
+			c.Refuse(refuse, http.StatusInternalServerError)
+			err := probes[name].run(t.Context(), target(c), s)
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("error %v", err)
+			}
+			for _, path := range probes[name].collections {
+				if n := len(c.Items(path)); n > 0 {
+					t.Errorf("%d left in %s", n, path)
+				}
+			}
+		})
+	}
+}
+
+// A cluster with flat networks only, or whose VLANs are all in use, has nothing for tenants, and works.
+func TestNeutronWithoutTenantNetworks(t *testing.T) {
+	c := cloudtest.New(t)
+	c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
+	s := session(t, c)
+	c.Exhaust()
+	if err := gate.Neutron(t.Context(), target(c), s); err != nil {
+		t.Error(err)
+	}
+	if n := len(c.Items("/network/v2.0/networks")) + len(c.Items("/network/v2.0/ports")); n > 0 {
+		t.Errorf("%d networks and ports are left", n)
+	}
+	c.Refuse("POST /network/v2.0/networks", http.StatusServiceUnavailable)
+	if err := gate.Neutron(t.Context(), target(c), s); err == nil || !strings.Contains(err.Error(), "create a network") {
+		t.Errorf("got %v, want that no network can be created", err)
+	}
+}
+
+func TestGlanceReadsWhatItWrote(t *testing.T) {
+	c := cloudtest.New(t)
+	s := session(t, c)
+	c.Corrupt()
+	if err := gate.Glance(t.Context(), target(c), s); err == nil || !strings.Contains(err.Error(), "not the") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	c := cloudtest.New(t)
+	c.Add("/compute/v2.1/os-services", cloudtest.Item{"binary": "nova-compute", "host": "node1", "state": "up", "status": "enabled"})
+	c.Add("/compute/v2.1/os-services", cloudtest.Item{"binary": "nova-compute", "host": "node2", "state": "up", "status": "enabled"})
+	c.Add("/compute/v2.1/os-services", cloudtest.Item{"binary": "nova-scheduler", "host": "nova-scheduler", "state": "up", "status": "enabled"})
+	c.Add("/compute/v2.1/os-hypervisors/detail", cloudtest.Item{"hypervisor_hostname": "node1.example", "cpu_info": "", "hypervisor_version": 1,
+		"free_disk_gb": 1, "local_gb": 1,
+		"service": cloudtest.Item{"host": "node1", "id": "x"}})
+	c.Add("/network/v2.0/agents", cloudtest.Item{"host": "node1", "binary": "neutron-openvswitch-agent", "alive": true})
+	c.Add("/network/v2.0/agents", cloudtest.Item{"host": "node1", "binary": "neutron-dhcp-agent", "alive": false})
+	hosts, err := gate.Hosts(t.Context(), target(c), session(t, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := hosts["node1"], hosts["node2"]
+	if len(hosts) != 2 || one.Service == nil || !one.Mapped || two.Service == nil || two.Mapped {
+		t.Errorf("hosts %+v", hosts)
+	}
+	if len(one.Agents) != 2 || one.Agents[0].Binary != "neutron-dhcp-agent" || one.Agents[0].Alive || !one.Agents[1].Alive {
+		t.Errorf("agents %+v", one.Agents)
+	}
+}
+
+// memcached answers as one does, until its connection ends. value replaces what was set, if it is not empty.
+func memcached(t *testing.T, value string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serveMemcached(conn, value)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func serveMemcached(conn net.Conn, value string) {
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	kept := map[string]string{}
+	for {
+		line, err := r.ReadString('\n')
+		f := strings.Fields(line)
+		if err != nil || len(f) < 2 {
+			return
+		}
+		switch f[0] {
+		case "set":
+			v, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if kept[f[1]] = strings.TrimSpace(v); value != "" {
+				kept[f[1]] = value
+			}
+			fmt.Fprint(conn, "STORED\r\n")
+		case "get":
+			fmt.Fprintf(conn, "VALUE %s 0 %d\r\n%s\r\nEND\r\n", f[1], len(kept[f[1]]), kept[f[1]])
+		case "delete":
+			fmt.Fprint(conn, "DELETED\r\n")
+		}
+	}
+}
+
+func TestMemcached(t *testing.T) {
+	if err := gate.Memcached(t.Context(), gate.Target{UID: uid, Memcached: memcached(t, "")}); err != nil {
+		t.Error(err)
+	}
+	if err := gate.Memcached(t.Context(), gate.Target{UID: uid, Memcached: memcached(t, "another value")}); err == nil {
+		t.Error("another value was taken for what was set")
+	}
+}
+
+// What accepts connections and says nothing must not hold a probe longer than its time.
+func TestProbesAreBounded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	deaf := l.Addr().String()
+	to := gate.Target{UID: uid, Memcached: deaf, MariaDB: deaf, RabbitMQ: deaf, VHost: "regiond", Admin: keystone.Credentials{URL: "http://" + deaf,
+		User: "admin", Password: "x", Project: "admin"}}
+	for name, probe := range map[string]func(context.Context) error{
+		"memcached": func(ctx context.Context) error { return gate.Memcached(ctx, to) },
+		"mariadb":   func(ctx context.Context) error { return gate.MariaDB(ctx, to) },
+		"rabbitmq":  func(ctx context.Context) error { return gate.RabbitMQ(ctx, to) },
+		"keystone":  func(ctx context.Context) error { _, err := gate.Keystone(ctx, to); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		begin := time.Now()
+		if err := probe(ctx); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		cancel()
+	}
+}

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
+)
+
+// nodeFacts collects what is known of the cluster's hosts.
+func (t *turn) nodeFacts(ctx context.Context) error {
+	known, problem := t.cloudHosts(ctx)
+	if problem != nil {
+		t.facts.NodesError = "Nova and Neutron could not be asked: " + problem.Error()
+	}
+	for _, in := range t.input.Hosts {
+		n := NodeFacts{Name: in.Name}
+		if t.state != nil {
+			n.Wished = t.seen.composed.digests[in.Name]
+		}
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := t.Metadata.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: in.Name}, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		n.Stored, n.StoredRelease = secret.Annotations[rollout.AnnotationDigest], secret.Annotations[rollout.AnnotationRelease]
+		if t.state == nil {
+			n.Wished = n.Stored // it is what the host is to run as long as nothing else is known
+		}
+		h := &region.Host{}
+		if err := t.Client.Get(ctx, client.ObjectKey{Name: in.Name}, h); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if n.Others, err = rollout.ComputeOf(ctx, t.Metadata, h, in.Name); err != nil {
+			return err
+		}
+		n.Others = slices.DeleteFunc(n.Others, func(of string) bool { return of == t.cluster.Name })
+		if c := h.Status.Configuration; c != nil {
+			n.Applied, n.Started = c.Digest, started(c.Processes)
+		}
+		if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionConfigured); c != nil {
+			n.Configured, n.Message = string(c.Status), c.Message
+		}
+		n.fill(known[in.Name])
+		t.facts.Nodes = append(t.facts.Nodes, n)
+	}
+	slices.SortFunc(t.facts.Nodes, func(a, b NodeFacts) int { return strings.Compare(a.Name, b.Name) })
+	if err := t.leavingFacts(ctx); err != nil {
+		return err
+	}
+	return t.mapping(ctx)
+}
+
+func (n *NodeFacts) fill(h gate.Host) {
+	n.Mapped = h.Mapped
+	if s := h.Service; s != nil {
+		n.Service = &ComputeService{ID: s.ID, Up: s.State == "up", Enabled: s.Status == "enabled", Reason: s.DisabledReason,
+			Reported: s.UpdatedAt}
+	}
+	for _, a := range h.Agents {
+		n.Agents = append(n.Agents, Agent{Binary: a.Binary, Alive: a.Alive, Reported: a.HeartbeatTimestamp})
+	}
+}
+
+// started is when processes were started, by the name of their unit, which is that of the binary.
+func started(processes []region.HostProcess) map[string]time.Time {
+	by := map[string]time.Time{}
+	for _, p := range processes {
+		if binary, ok := strings.CutSuffix(p.Service, ".service"); ok && p.Started != nil {
+			by[binary] = p.Started.Time
+		}
+	}
+	return by
+}
+
+// cloudHosts asks Nova and Neutron for their hosts, not more often than needed.
+func (t *turn) cloudHosts(ctx context.Context) (map[string]gate.Host, error) {
+	seen := &t.seen.hosts
+	if len(t.input.Hosts) == 0 || !t.reachable {
+		return nil, nil
+	}
+	for _, g := range []string{region.ConditionNova, region.ConditionNeutron} {
+		if p, ok := t.facts.Probes[g]; !ok || p.Err != "" {
+			return seen.by, fmt.Errorf("the gate %s is not passed", g)
+		}
+	}
+	age := nodePoll
+	if c := meta.FindStatusCondition(t.cluster.Status.Conditions, region.ConditionNodes); c == nil || c.Status != metav1.ConditionTrue {
+		age = failedPoll
+	}
+	now := t.Now()
+	if now.Sub(seen.time) < age {
+		return seen.by, seen.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
+	defer cancel()
+	t.login(ctx)
+	if t.seen.session == nil {
+		return seen.by, errors.New("keystone issued no token")
+	}
+	by, err := t.Cloud.Hosts(ctx, t.target, t.seen.session)
+	seen.time, seen.err = now, err
+	if err == nil {
+		seen.by = by
+	}
+	return seen.by, err
+}

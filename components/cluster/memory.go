@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/retirement"
+)
+
+// memory keeps observations by the UID of the cluster. Losing it costs that they are made again, nothing else.
+type memory struct {
+	mu sync.Mutex
+	by map[types.UID]*observations
+	// turns are when the last one of a cluster began, by its name.
+	turns map[string]time.Time
+}
+
+// early is how much too early a turn of a cluster is after the last one. If it is not, it counts as the last one from then on.
+func (m *memory) early(name string, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if last, some := m.turns[name]; some && now.Sub(last) >= 0 && now.Sub(last) < floor {
+		return floor - now.Sub(last)
+	}
+	if m.turns == nil {
+		m.turns = map[string]time.Time{}
+	}
+	m.turns[name] = now
+	return 0
+}
+
+// gone forgets when the last turn of a cluster was.
+func (m *memory) gone(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.turns, name)
+}
+
+// observations of one cluster. One turn of a cluster runs at a time, so they need no lock of their own.
+type observations struct {
+	// composed is the state of an input, by its digest: rendering takes tenths of a second.
+	composed struct {
+		of    string
+		state *openstack.State
+		// digests of the nodes' configurations.
+		digests map[string]string
+		err     error
+	}
+	// applied parts: what was found to be as wished, when.
+	applied map[Part]check
+	pruned  check
+	// secret of the cluster as it was last read or written, nil if there was none.
+	secret  *corev1.Secret
+	probes  map[string]Probe
+	session *keystone.Session
+	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is wished, its users' passwords too.
+	ensured string
+	hosts   struct {
+		time time.Time
+		of   string
+		by   map[string]gate.Host
+		err  error
+	}
+	// mappings are the jobs that were run for hosts without a cell, which of names.
+	mappings struct {
+		of   string
+		runs int
+	}
+	// leaving are the hosts that leave the cluster, by name.
+	leaving map[string]*surveyed
+}
+
+// surveyed is what a cluster said of a host when it was asked.
+type surveyed struct {
+	time  time.Time
+	cloud *retirement.Cloud
+	err   error
+}
+
+// check is that something was found, or brought, to what is wished.
+type check struct {
+	of   string
+	time time.Time
+}
+
+// recheck is the age at which what was applied is compared again, for changes that no event tells of.
+const recheck = 2 * time.Minute
+
+func (c check) holds(of string, now time.Time) bool { return c.of == of && now.Sub(c.time) < recheck }
+
+func (m *memory) of(uid types.UID) *observations {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.by == nil {
+		m.by = map[types.UID]*observations{}
+	}
+	o := m.by[uid]
+	if o == nil {
+		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, leaving: map[string]*surveyed{}}
+		m.by[uid] = o
+	}
+	return o
+}
+
+func (m *memory) forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.by, uid)
+}

@@ -1,0 +1,163 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"regiond.dev/regiond/region"
+)
+
+// nodePoll is the time between looks at nodes that are all ready.
+const nodePoll = time.Minute
+
+// nodes says which nodes get their configuration, whether some are to be mapped to their cell, and how each stands.
+func (d *decider) nodes() {
+	unmapped := false
+	for _, n := range d.f.Nodes {
+		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && !d.f.Database.Lost() && len(n.Others) == 0 && d.mayConfigure(n) {
+			d.configure = append(d.configure, n.Name)
+		}
+		message := d.nodeMessage(n)
+		d.nodeStates = append(d.nodeStates, region.OpenStackNode{Name: n.Name, Ready: message == "", Message: message})
+		unmapped = unmapped || n.unmapped()
+		if message != "" {
+			d.again(observePoll)
+		}
+	}
+	if len(d.f.Nodes) > 0 {
+		d.again(nodePoll)
+	}
+	if !unmapped || d.f.NodesError != "" || !d.proved(region.ConditionNova) {
+		return
+	}
+	// One job at a time: its name is always the same, so the API server sees to it.
+	m := d.f.Mapping
+	ended := m.Present && (m.Waiting == "" || !m.Failed.IsZero())
+	d.mapHosts, d.mapAgain = !m.Present || ended, ended
+	if retry := d.f.remapAt(); ended && d.now.Before(retry) {
+		d.mapHosts, d.mapAgain = false, false
+		d.again(retry.Sub(d.now))
+	}
+}
+
+// remapAt is when hosts are mapped again that the last job has left without a cell: after a failure soon, after a success that changed
+// nothing ever later.
+func (f Facts) remapAt() time.Time {
+	switch {
+	case !f.Mapping.Failed.IsZero():
+		return f.Mapping.Failed.Add(jobRetry)
+	case f.MappingRuns == 0: // the job was for other hosts
+		return time.Time{}
+	}
+	return f.MappingEnded.Add(min(longestRemap, shortestRemap<<min(f.MappingRuns-1, 10)))
+}
+
+// Between jobs that map hosts to their cell, and succeed, while hosts are still without one.
+const (
+	shortestRemap = 30 * time.Second
+	longestRemap  = 15 * time.Minute
+)
+
+// unmapped says that a node reports to Nova and is in no cell.
+func (n NodeFacts) unmapped() bool { return n.Service != nil && n.Service.Up && !n.Mapped }
+
+// mayConfigure: a new release reaches compute nodes after the control plane, and a new node one that is there. A changed option goes
+// out at once.
+func (d *decider) mayConfigure(n NodeFacts) bool {
+	return n.StoredRelease == d.f.Release && n.Stored != "" || d.allProved()
+}
+
+// nodeMessage says why a node is not ready, in the order in which things depend on each other.
+func (d *decider) nodeMessage(n NodeFacts) string {
+	switch {
+	case n.Wished == "":
+		return "its configuration is not known; see the condition " + region.ConditionConfigured
+	case len(n.Others) > 0:
+		return fmt.Sprintf("it has compute services of OpenStack cluster %s, and guests of that may be on it; if the cluster is declared, it "+
+			"releases the host when they are gone; else declare it again, or retire the host: regiond server retire %s", strings.Join(n.Others, ", "), n.Name)
+	case n.Stored == "":
+		return "it gets its configuration once all gates are passed"
+	case n.Stored != n.Wished:
+		return "its configuration is about to change"
+	case n.Applied != n.Wished:
+		if n.Configured == "" {
+			return "its agent has not reported a configuration yet; see regiond status for the host"
+		}
+		return clip(fmt.Sprintf("its agent runs the configuration %s, not yet %s: %s", short(n.Applied), short(n.Wished), n.Message))
+	case n.Configured != string(metav1.ConditionTrue):
+		return clip(n.Message)
+	case d.f.NodesError != "":
+		return clip(d.f.NodesError)
+	case n.Service == nil:
+		return "its nova-compute has not registered yet; on the host: journalctl -u nova-compute"
+	case !n.Service.Up:
+		return "its nova-compute does not report; on the host: journalctl -u nova-compute"
+	case !n.Service.Enabled:
+		return strings.TrimSuffix("its nova-compute is disabled: "+n.Service.Reason, ": ")
+	case n.Service.Reported.Before(n.Started[binaryCompute]):
+		return n.starting(binaryCompute)
+	case !n.Mapped:
+		return strings.TrimSuffix("it is being mapped to its cell: "+d.f.Mapping.Waiting, ": ")
+	case len(n.Agents) == 0:
+		return "no agent of Neutron has registered yet; on the host: journalctl -u neutron-openvswitch-agent"
+	}
+	for _, a := range n.Agents {
+		if !a.Alive {
+			return fmt.Sprintf("its %s does not report; on the host: journalctl -u %s", a.Binary, a.Binary)
+		}
+	}
+	for _, binary := range slices.Sorted(maps.Keys(n.Started)) {
+		reported := slices.ContainsFunc(n.Agents, func(a Agent) bool { return a.Binary == binary && !a.Reported.Before(n.Started[binary]) })
+		if strings.HasPrefix(binary, agentPrefix) && !reported {
+			return n.starting(binary)
+		}
+	}
+	return ""
+}
+
+// Names of what runs on compute nodes: Nova's service, and how those of Neutron's agents begin.
+const (
+	binaryCompute = "nova-compute"
+	agentPrefix   = "neutron-"
+)
+
+// starting says that a process has not reported since it was started. Nova and Neutron call it up for a minute after it ended, by
+// what the one before reported, and would send it work.
+func (n NodeFacts) starting(binary string) string {
+	return fmt.Sprintf("its %s was started at %s and has not reported since; on the host: journalctl -u %s", binary,
+		n.Started[binary].UTC().Format(time.TimeOnly), binary)
+}
+
+func short(digest string) string {
+	if digest == "" {
+		return "none"
+	}
+	return digest[:min(len(digest), 12)]
+}
+
+func (d *decider) nodesCondition() metav1.Condition {
+	const kind = region.ConditionNodes
+	ready, first := 0, region.OpenStackNode{}
+	for _, n := range d.nodeStates {
+		switch {
+		case n.Ready:
+			ready++
+		case first.Name == "":
+			first = n
+		}
+	}
+	total := len(d.nodeStates)
+	switch {
+	case total == 0:
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "NoNodes", Message: "no host is a compute node of this cluster"}
+	case ready == total:
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonReady, Message: fmt.Sprintf("%d of %d nodes are ready", ready,
+			total)}
+	}
+	return d.no(kind, "NodesNotReady", fmt.Sprintf("%d of %d nodes", total-ready, total), fmt.Sprintf("%s first: %s", first.Name, first.Message))
+}

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/condition"
+)
+
+// pin sees to it that the cluster is pinned, and finds the templates that it is pinned to. Trouble says why not.
+func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
+	if t.cluster.Spec.Pinned == nil {
+		pin, trouble, err := t.findPin(ctx, reg)
+		if err != nil || trouble != nil {
+			return trouble, err
+		}
+		if _, err := t.Templates.Get(ctx, pin.Templates); err != nil { // stored before the cluster refers to them
+			return nil, err
+		}
+		before := t.cluster.DeepCopy()
+		t.cluster.Spec.Pinned = pin
+		if err := t.Live.Patch(ctx, t.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return nil, err
+		}
+		t.log.Info("cluster is pinned", slog.String("release", string(pin.Images.Release)), slog.String("templates", pin.Templates),
+			slog.String("recipe", pin.Images.Recipe))
+	}
+	var err error
+	t.composer, err = t.Templates.Get(ctx, t.cluster.Spec.Pinned.Templates)
+	var lost *rollout.TemplatesError
+	if errors.As(err, &lost) {
+		return &Trouble{Reason: region.ReasonTemplatesMissing, Message: clip(err.Error())}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nil, oci.Hold(reg.Spec.Images.Dir, t.cluster.Name, openstack.PinnedImages(t.cluster.Spec.Pinned))
+}
+
+// findPin of a cluster without one: a cluster that is not there yet gets this program's templates and the images built last; one
+// that runs, what it runs.
+func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
+	running, err := rollout.Running(ctx, t.Live, t.cluster.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(running) == 0 {
+		set, err := oci.Current(reg.Spec.Images.Dir, string(t.cluster.Spec.Release))
+		if err != nil {
+			return nil, &Trouble{Reason: region.ReasonNotConfigurable, Message: clip(err.Error())}, nil
+		}
+		return openstack.NewPin(t.Templates.Own.Digest(), set), nil, nil
+	}
+	sets, err := oci.Kept(reg.Spec.Images.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	set, found := openstack.SetOf(sets, running)
+	if !found {
+		slices.Sort(running)
+		return nil, unpinned("the image sets in %s have none that holds all images that it runs: %s", reg.Spec.Images.Dir,
+			condition.List(slices.Compact(running), ", ")), nil
+	}
+	var why []string
+	for _, c := range slices.Concat([]*openstack.Composer{t.Templates.Own}, t.Templates.Earlier) {
+		pin := openstack.NewPin(c.Digest(), set)
+		disturbed, err := t.disturbs(ctx, reg, c, pin)
+		if err != nil {
+			return nil, nil, err
+		}
+		if disturbed == "" {
+			return pin, nil, nil
+		}
+		why = append(why, fmt.Sprintf("templates %s would change %s", short(c.Digest()), disturbed))
+	}
+	return nil, unpinned("%s", condition.List(slices.Compact(why), "; ")), nil
+}
+
+func unpinned(format string, args ...any) *Trouble {
+	return &Trouble{Reason: region.ReasonNotPinned, Message: clip("nothing is changed: an earlier regiond rolled this cluster out, and it is not " +
+		"known from what; see what this one would change, and do it: regiond plan, then regiond apply; " + fmt.Sprintf(format, args...))}
+}
+
+// disturbs says what of the running cluster a pin would change.
+func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Composer, pin *region.OpenStackPin) (string, error) {
+	as := t.cluster.DeepCopy()
+	as.Spec.Pinned = pin
+	f, err := rollout.Gather(ctx, t.Live, reg, as)
+	if err != nil {
+		return "", err
+	}
+	if f.Secrets == nil {
+		return "its secrets, which are missing", nil
+	}
+	s, err := t.Compose(c, f.Input)
+	if err != nil {
+		return err.Error(), nil // these templates are not what it was rendered from
+	}
+	disturbed, err := rollout.Disturbs(ctx, t.Live, s, f.Hosts)
+	if apierrors.ReasonForError(err) == metav1.StatusReasonInvalid {
+		return err.Error(), nil
+	}
+	return disturbed, err
+}
+
+// letGo of the images that a removed cluster ran.
+func (c *Controller) letGo(cluster string) error {
+	return oci.LetGo(c.Region.Spec.Images.Dir, cluster)
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+
+	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/region"
+)
+
+// Prober asks real services.
+type Prober struct{}
+
+// Login has a token issued.
+func (Prober) Login(ctx context.Context, t gate.Target) (*keystone.Session, error) {
+	return gate.Keystone(ctx, t)
+}
+
+// Probe passes one gate.
+func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *keystone.Session) error {
+	switch name {
+	case region.ConditionMariaDB:
+		return gate.MariaDB(ctx, t)
+	case region.ConditionRabbitMQ:
+		return gate.RabbitMQ(ctx, t)
+	case region.ConditionMemcached:
+		return gate.Memcached(ctx, t)
+	case region.ConditionKeystone:
+		return nil // Login is the proof
+	case region.ConditionPlacement:
+		return gate.Placement(ctx, t, s)
+	case region.ConditionGlance:
+		return gate.Glance(ctx, t, s)
+	case region.ConditionNova:
+		return gate.Nova(ctx, t, s)
+	case region.ConditionNeutron:
+		return gate.Neutron(ctx, t, s)
+	}
+	return fmt.Errorf("there is no gate %q", name)
+}
+
+// Ensure brings the catalogue to what is declared.
+func (Prober) Ensure(ctx context.Context, s *keystone.Session, c keystone.Catalogue) ([]string, error) {
+	return s.Ensure(ctx, c)
+}
+
+// Hosts are what Nova and Neutron know.
+func (Prober) Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error) {
+	return gate.Hosts(ctx, t, s)
+}
+
+// Ask what a cluster knows of a host.
+func (Prober) Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
+	return retirement.Ask(ctx, t, s, cluster, host)
+}
+
+// Close disables the compute service of a host.
+func (Prober) Close(ctx context.Context, c *retirement.Cloud, host, reason string) error {
+	return c.Close(ctx, host, reason, func(string) {})
+}
+
+// Open enables a compute service.
+func (Prober) Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error {
+	return services.Update(ctx, t.Clients(s).Nova, service, services.UpdateOpts{Status: services.ServiceEnabled}).Err
+}
+
+// Forget deletes what a cluster knows of a host.
+func (Prober) Forget(ctx context.Context, c *retirement.Cloud, host string) error {
+	return c.Forget(ctx, host, func(string) {})
+}
+
+// independent gates need no token.
+var independent = []string{region.ConditionMariaDB, region.ConditionRabbitMQ, region.ConditionMemcached}
+
+// probe passes the gates that are due, side by side, and enters what came of it into the facts.
+func (t *turn) probe(ctx context.Context, due []string) {
+	if len(due) == 0 || !t.reachable {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
+	defer cancel()
+	if slices.ContainsFunc(due, func(g string) bool { return !slices.Contains(independent, g) && g != region.ConditionKeystone }) {
+		t.login(ctx)
+	}
+	var wg sync.WaitGroup
+	results := make([]Probe, len(due))
+	for i, name := range due {
+		wg.Go(func() { results[i] = t.pass(ctx, name) })
+	}
+	wg.Wait()
+	if ctx.Err() == context.Canceled {
+		return // regiond stops: what failed says nothing
+	}
+	for i, name := range due {
+		t.seen.probes[name], t.facts.Probes[name] = results[i], results[i]
+	}
+}
+
+// login replaces the session if there is none or it ends soon. A failure is told by the probes that need it.
+func (t *turn) login(ctx context.Context) {
+	if !gate.Expiring(t.seen.session, t.Now()) {
+		return
+	}
+	s, err := t.Cloud.Login(ctx, t.target)
+	if err != nil {
+		t.log.Warn("no token", slog.Any("error", err))
+		s = nil
+	}
+	t.seen.session = s
+}
+
+func (t *turn) pass(ctx context.Context, name string) Probe {
+	begin := t.Now()
+	err := t.prove(ctx, name)
+	end := t.Now()
+	t.metrics.probed(t.cluster.Name, name, end.Sub(begin), err)
+	p := Probe{Of: t.fingerprint(name), Time: end}
+	if err != nil {
+		p.Err = err.Error()
+		p.Failures = 1
+		if last := t.seen.probes[name]; last.Of == p.Of && last.Err != "" {
+			p.Failures += last.Failures
+		}
+		var ambiguous *keystone.AmbiguousError
+		p.Terminal = errors.As(err, &ambiguous)
+		t.log.Warn("gate not passed", slog.String("gate", name), slog.Any("error", err))
+	}
+	return p
+}
+
+func (t *turn) prove(ctx context.Context, name string) error {
+	s := t.seen.session
+	switch {
+	case name == region.ConditionKeystone:
+		return t.proveKeystone(ctx)
+	case !slices.Contains(independent, name) && s == nil:
+		return errors.New("keystone issued no token; see the condition " + region.ConditionKeystone)
+	}
+	return t.Cloud.Probe(ctx, name, t.target, s)
+}
+
+// proveKeystone always has a new token issued, and keeps it for the other gates.
+func (t *turn) proveKeystone(ctx context.Context) error {
+	s, err := t.Cloud.Login(ctx, t.target)
+	if err != nil {
+		return err
+	}
+	if t.state != nil {
+		wish, of := catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
+		wish.Verified = t.seen.ensured == of
+		changed, err := t.Cloud.Ensure(ctx, s, wish)
+		for _, c := range changed {
+			t.log.Info("keystone changed", slog.String("change", c))
+		}
+		if err != nil {
+			return err
+		}
+		t.seen.ensured = of
+	}
+	t.seen.session = s
+	return nil
+}

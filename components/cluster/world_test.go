@@ -1,0 +1,501 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"regiond.dev/regiond/components/cluster"
+	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
+)
+
+// world is an API server without controllers, a kubelet that is quick, and a cloud that does as the test says.
+type world struct {
+	t      *testing.T
+	api    client.Client
+	dir    string
+	now    time.Time
+	free   uint64
+	writes []string
+	cloud  *cloud
+	// refusedImage is a part of an image name that can't be pulled; failing is a job that fails.
+	refusedImage, failing string
+	composer              *openstack.Composer
+	earlier               []*openstack.Composer
+	composed              map[string]*openstack.State
+	restarts              int
+	// pinned is the release of the set that was last kept on the host.
+	pinned string
+	// unrecorded hosts were handed a configuration while their Host did not say that they are given compute services.
+	unrecorded []string
+	uids       int
+	// stubborn: the job that maps hosts succeeds and maps none.
+	stubborn bool
+	// busy is a job that does not end.
+	busy string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), now: now, free: 50 << 30, cloud: &cloud{failing: map[string]error{}}, composed: map[string]*openstack.State{}}
+	var err error
+	if w.composer, err = openstack.Default(); err != nil {
+		t.Fatal(err)
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
+		networkingv1.AddToScheme, policyv1.AddToScheme, region.AddToScheme} { // not all kinds there are: the fake goes through them for each call
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrote := func(verb string, o client.Object) {
+		w.writes = append(w.writes, fmt.Sprintf("%s %T %s", verb, o, o.GetName()))
+	}
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.OpenStackCluster{}).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			wrote("create", o)
+			if _, secret := o.(*corev1.Secret); secret || o.GetUID() == "" { // one that is restored is another one
+				w.uids++
+				o.SetUID(types.UID(fmt.Sprintf("uid-%d", w.uids)))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			wrote("delete", o)
+			return c.Delete(ctx, o, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			w.applied(ctx, c, o)
+			return w.apply(ctx, c, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
+			wrote("patch "+name, o)
+			return c.SubResource(name).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	reg := &region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}
+	reg.Spec.Networks.Provisioning.CIDR = "10.99.0.0/24"
+	reg.Spec.ControlPlane.DataDir = w.dir
+	reg.Spec.Images.Dir = w.dir
+	cluster := &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", UID: "c1"}}
+	cluster.Spec.Name, cluster.Spec.Release, cluster.Spec.Address = "lab", region.ReleaseEpoxy, "10.99.0.1"
+	for _, o := range []client.Object{reg, cluster} {
+		if err := w.api.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.images(true)
+	return w
+}
+
+// apply makes a dry run one: the fake client would write. It is done in another one, where the object is alone.
+func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	options := client.ApplyOptions{}
+	options.ApplyOptions(opts)
+	if len(options.DryRun) == 0 {
+		return c.Apply(ctx, o, opts...)
+	}
+	b, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	live := &unstructured.Unstructured{}
+	if err := live.UnmarshalJSON(b); err != nil {
+		return err
+	}
+	alone := fake.NewClientBuilder().WithScheme(w.api.Scheme())
+	if err := c.Get(ctx, client.ObjectKeyFromObject(live), live); err == nil {
+		alone = alone.WithObjects(live)
+	} else if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return alone.Build().Apply(ctx, o, client.ForceOwnership, client.FieldOwner(options.FieldManager))
+}
+
+// applied looks at what is about to be applied.
+func (w *world) applied(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) {
+	b, err := json.Marshal(o)
+	w.must(err)
+	var of metav1.PartialObjectMetadata
+	w.must(json.Unmarshal(b, &of))
+	if of.Kind != "Secret" || of.Namespace != host.Namespace {
+		return
+	}
+	h := &region.Host{}
+	w.must(c.Get(ctx, client.ObjectKey{Name: of.Name}, h))
+	if !slices.Contains(h.ComputeOf(), of.Labels[openstack.LabelCluster]) {
+		w.unrecorded = append(w.unrecorded, of.Name)
+	}
+}
+
+// images of the release are there, or not.
+func (w *world) images(there bool) {
+	w.t.Helper()
+	file := filepath.Join(w.dir, "oci", "epoxy.json")
+	if !there {
+		if err := os.Remove(file); err != nil {
+			w.t.Fatal(err)
+		}
+		return
+	}
+	w.build("epoxy.json", 0)
+}
+
+// build writes an image set, each image with a digest that begins at a number.
+func (w *world) build(file string, first int) oci.Set {
+	w.t.Helper()
+	set := oci.Set{Release: "epoxy", Images: map[string]oci.Image{}}
+	for i, name := range []string{"mariadb", "rabbitmq", "memcached", "keystone", "placement", "glance", "nova", "neutron", "client"} {
+		set.Images[name] = oci.Image{Repository: "openstack/epoxy/" + name, Digest: fmt.Sprintf("sha256:%064d", first+i), Version: "1:" + name}
+	}
+	b, err := json.Marshal(set)
+	w.must(err, os.MkdirAll(filepath.Join(w.dir, "oci"), 0o755), os.WriteFile(filepath.Join(w.dir, "oci", file), b, 0o644))
+	return set
+}
+
+// controller is a process that was just started: it knows nothing.
+func (w *world) controller() *cluster.Controller {
+	w.t.Helper()
+	reg := &region.Region{}
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "r1"}, reg); err != nil {
+		w.t.Fatal(err)
+	}
+	c := &cluster.Controller{Client: w.api, Live: w.api, Metadata: w.api, Region: reg, DataDir: w.dir, Compose: w.compose,
+		Templates: &rollout.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
+		Space: func(string) (uint64, uint64, error) { return w.free, 100 << 30, nil },
+		Pin: func(_ context.Context, set oci.Set) error {
+			w.pinned = set.Release
+			return nil
+		},
+		Own: func(f cluster.Folder) error { // the test need not be root
+			return os.MkdirAll(f.Path, 0o755)
+		},
+		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)}
+	if err := c.Init(nil); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) cluster() *region.OpenStackCluster {
+	w.t.Helper()
+	c := &region.OpenStackCluster{}
+	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "lab"}, c); err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func (w *world) condition(kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(w.cluster().Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// turn is one reconciliation, after which the kubelet does its part and time passes.
+func (w *world) turn(c *cluster.Controller) ctrl.Result {
+	w.t.Helper()
+	r, err := c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "lab"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.kubelet()
+	w.now = w.now.Add(max(r.RequeueAfter, time.Second))
+	return r
+}
+
+// until turns until a condition holds.
+func (w *world) until(next func() *cluster.Controller, what string, done func() bool) {
+	w.t.Helper()
+	for range 60 {
+		w.turn(next())
+		if done() {
+			return
+		}
+	}
+	var all []string
+	for _, k := range w.cluster().Status.Conditions {
+		all = append(all, fmt.Sprintf("%s %s %s: %s", k.Type, k.Status, k.Reason, k.Message))
+	}
+	w.t.Fatalf("%s: not after 60 turns:\n%s", what, strings.Join(all, "\n"))
+}
+
+func (w *world) ready() bool {
+	return w.condition(region.ConditionReady).Status == metav1.ConditionTrue
+}
+
+// always the same process.
+func always(c *cluster.Controller) func() *cluster.Controller {
+	return func() *cluster.Controller { return c }
+}
+
+// kubelet runs what is there.
+func (w *world) kubelet() {
+	ctx := w.t.Context()
+	var deployments appsv1.DeploymentList
+	var sets appsv1.StatefulSetList
+	var jobs batchv1.JobList
+	var svcs corev1.ServiceList
+	w.must(w.api.List(ctx, &deployments), w.api.List(ctx, &sets), w.api.List(ctx, &jobs), w.api.List(ctx, &svcs))
+	for _, d := range deployments.Items {
+		if strings.Contains(d.Spec.Template.Spec.Containers[0].Image, w.refusedImage) && w.refusedImage != "" {
+			w.pod(d.Name, d.Spec.Selector, d.Labels, "ErrImagePull: "+d.Spec.Template.Spec.Containers[0].Image+": not found")
+			continue
+		}
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+		w.must(w.api.Status().Update(ctx, &d))
+		w.pod(d.Name, d.Spec.Selector, d.Labels, "")
+	}
+	w.collect()
+	for _, s := range sets.Items {
+		if s.Name == "mariadb" && !w.database() {
+			w.pod(s.Name, s.Spec.Selector, s.Labels, "CrashLoopBackOff: the database's folder mariadb/data is missing")
+			s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1}
+			w.must(w.api.Status().Update(ctx, &s))
+			continue
+		}
+		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
+		w.must(w.api.Status().Update(ctx, &s))
+		w.pod(s.Name, s.Spec.Selector, s.Labels, "")
+	}
+	for _, j := range jobs.Items {
+		if len(j.Status.Conditions) > 0 || j.Name == w.busy {
+			continue
+		}
+		done := metav1.NewTime(w.now)
+		kind := batchv1.JobComplete
+		if w.failing != "" && strings.HasPrefix(j.Name, w.failing) {
+			kind = batchv1.JobFailed
+		} else {
+			j.Status.CompletionTime = &done
+		}
+		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: done, Message: "as the test says"}}
+		w.must(w.api.Status().Update(ctx, &j))
+		if j.Name == "discover-hosts" && !w.stubborn {
+			w.cloud.mapAll()
+		}
+	}
+	for i, s := range svcs.Items {
+		if s.Spec.ClusterIP == "" {
+			s.Spec.ClusterIP = fmt.Sprintf("10.43.0.%d", 10+i)
+			w.must(w.api.Update(ctx, &s))
+		}
+	}
+}
+
+// database plays the script of the database's container: it makes a database where it may.
+func (w *world) database() bool {
+	dir := filepath.Join(w.dir, "openstack", "lab", "mariadb")
+	if _, err := os.Stat(filepath.Join(dir, "data", "ibdata1")); err == nil {
+		return true
+	}
+	if _, err := os.Stat(filepath.Join(dir, "create")); err != nil {
+		return false
+	}
+	w.must(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "ibdata1"), []byte("uid of this database"), 0o600),
+		os.Remove(filepath.Join(dir, "create")))
+	return true
+}
+
+// collect plays Kubernetes' garbage collector: pods of workloads that are gone go.
+func (w *world) collect() {
+	ctx := w.t.Context()
+	var pods corev1.PodList
+	w.must(w.api.List(ctx, &pods))
+	for _, p := range pods.Items {
+		key := client.ObjectKey{Namespace: p.Namespace, Name: p.Labels[openstack.LabelName]}
+		if apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.Deployment{})) && apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.StatefulSet{})) {
+			w.must(w.api.Delete(ctx, &p))
+		}
+	}
+}
+
+// pod of a workload, which was started as often as the test says.
+func (w *world) pod(name string, selector *metav1.LabelSelector, labels map[string]string, waiting string) {
+	p := &corev1.Pod{}
+	key := client.ObjectKey{Namespace: "openstack-lab", Name: name + "-0"}
+	err := w.api.Get(w.t.Context(), key, p)
+	if apierrors.IsNotFound(err) {
+		p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(name), Labels: map[string]string{}}}
+		for k, v := range labels {
+			p.Labels[k] = v
+		}
+		for k, v := range selector.MatchLabels {
+			p.Labels[k] = v
+		}
+		err = w.api.Create(w.t.Context(), p)
+	}
+	w.must(err)
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: name, Ready: true}}
+	if name == "rabbitmq" {
+		p.Status.ContainerStatuses[0].RestartCount = int32(w.restarts)
+	}
+	if waiting != "" {
+		reason, message, _ := strings.Cut(waiting, ": ")
+		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: name,
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	}
+	w.must(w.api.Status().Update(w.t.Context(), p))
+}
+
+func (w *world) must(errs ...error) {
+	w.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// compose renders each input once for all processes of a test.
+func (w *world) compose(c *openstack.Composer, in openstack.Input) (*openstack.State, error) {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	key := c.Digest() + string(b)
+	if s := w.composed[key]; s != nil {
+		return s, nil
+	}
+	s, err := c.Desired(in)
+	if err == nil {
+		w.composed[key] = s
+	}
+	return s, err
+}
+
+// cloud does as the test says.
+type cloud struct {
+	failing map[string]error
+	probed  []string
+	target  gate.Target
+	ensured keystone.Catalogue
+	hosts   map[string]gate.Host
+	// guests on hosts.
+	guests map[string][]retirement.Instance
+	// did is what was done to hosts, in order.
+	did []string
+}
+
+func (c *cloud) Login(_ context.Context, t gate.Target) (*keystone.Session, error) {
+	c.target = t
+	return &keystone.Session{Expires: now.Add(1000 * time.Hour)}, c.failing[region.ConditionKeystone]
+}
+
+func (c *cloud) Probe(_ context.Context, name string, t gate.Target, s *keystone.Session) error {
+	c.probed = append(c.probed, name)
+	return c.failing[name]
+}
+
+func (c *cloud) Ensure(_ context.Context, _ *keystone.Session, wish keystone.Catalogue) ([]string, error) {
+	c.ensured = wish
+	return nil, c.failing["catalogue"]
+}
+
+func (c *cloud) Hosts(context.Context, gate.Target, *keystone.Session) (map[string]gate.Host, error) {
+	return c.hosts, nil
+}
+
+func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
+	if err := c.failing["ask"]; err != nil {
+		return nil, err
+	}
+	a := &retirement.Cloud{Cluster: cluster, Instances: c.guests[host]}
+	if h, ok := c.hosts[host]; ok {
+		a.Services, a.Agents = []services.Service{*h.Service}, h.Agents
+	}
+	return a, nil
+}
+
+func (c *cloud) Close(_ context.Context, _ *retirement.Cloud, host, reason string) error {
+	c.did = append(c.did, "disable "+host)
+	c.hosts[host].Service.Status, c.hosts[host].Service.DisabledReason = "disabled", reason
+	return nil
+}
+
+func (c *cloud) Open(_ context.Context, _ gate.Target, _ *keystone.Session, service string) error {
+	for _, h := range c.hosts {
+		if h.Service.ID == service {
+			c.did = append(c.did, "enable "+h.Service.Host)
+			h.Service.Status, h.Service.DisabledReason = "enabled", ""
+		}
+	}
+	return nil
+}
+
+func (c *cloud) Forget(_ context.Context, _ *retirement.Cloud, host string) error {
+	c.did = append(c.did, "forget "+host)
+	delete(c.hosts, host)
+	return nil
+}
+
+// register plays a nova-compute that starts.
+func (c *cloud) register(name, id string) {
+	if c.hosts == nil {
+		c.hosts = map[string]gate.Host{}
+	}
+	c.hosts[name] = gate.Host{Service: &services.Service{ID: id, Host: name, State: "up", Status: "enabled"},
+		Agents: []agents.Agent{{Binary: "neutron-openvswitch-agent", Alive: true}}}
+}
+
+func (c *cloud) mapAll() {
+	for name, h := range c.hosts {
+		h.Mapped = true
+		c.hosts[name] = h
+	}
+}
+
+// jobs that are there, by name.
+func (w *world) jobs() []string {
+	var list batchv1.JobList
+	w.must(w.api.List(w.t.Context(), &list))
+	var names []string
+	for _, j := range list.Items {
+		names = append(names, j.Name)
+	}
+	return names
+}
+
+// latest is a job as it is, with other finalizers.
+func (w *world) latest(j *batchv1.Job) *batchv1.Job {
+	w.t.Helper()
+	now := &batchv1.Job{}
+	w.must(w.api.Get(w.t.Context(), client.ObjectKeyFromObject(j), now))
+	now.Finalizers = j.Finalizers
+	return now
+}
