@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/region"
 )
 
@@ -32,7 +32,7 @@ func newGuests(conf *rest.Config, log *slog.Logger) (*guests, error) {
 
 // Vacate implements server.Guests.
 func (g *guests) Vacate(ctx context.Context, host string) error {
-	survey, err := retirement.Look(ctx, g.api, host, cluster.Target)
+	survey, err := computehost.Look(ctx, g.api, host, cluster.Target)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (g *guests) Vacate(ctx context.Context, host string) error {
 
 // Forget implements server.Guests.
 func (g *guests) Forget(ctx context.Context, host string) error {
-	survey, err := retirement.Look(ctx, g.api, host, cluster.Target)
+	survey, err := computehost.Look(ctx, g.api, host, cluster.Target)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/machine/identity"
@@ -102,7 +102,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 			if err != nil {
 				return err
 			}
-			survey, err := retirement.Look(cmd.Context(), api, args[0], cluster.Target)
+			survey, err := computehost.Look(cmd.Context(), api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/retirement"
+	"regiond.dev/regiond/components/computehost"
 )
 
 func newServerCommand() *cobra.Command {
@@ -54,7 +54,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			survey, err := retirement.Look(ctx, api, args[0], cluster.Target)
+			survey, err := computehost.Look(ctx, api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 				}
 			}
 			show := progressPrinter(cmd.ErrOrStderr(), "text", time.Now())
-			err = survey.Retire(ctx, retirement.Options{Force: force, Progress: show, OffTimeout: timeout / 2})
+			err = survey.Retire(ctx, computehost.Options{Force: force, Progress: show, OffTimeout: timeout / 2})
 			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 				err = fmt.Errorf("%w; it took longer than --timeout %s, retry to continue", err, timeout)
 			}
@@ -94,7 +94,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 	return cmd
 }
 
-func writeRetirement(w io.Writer, s *retirement.Survey) error {
+func writeRetirement(w io.Writer, s *computehost.Survey) error {
 	if _, err := fmt.Fprintf(w, "To retire %s:\n", s.Name); err != nil {
 		return err
 	}

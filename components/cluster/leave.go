@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
@@ -72,7 +72,7 @@ func leave(l Leaving) (LeaveStep, string) {
 		return LeaveDisable, leaves + "its compute service is about to be disabled"
 	case len(l.Guests) > 0:
 		return LeaveWait, fmt.Sprintf("its profile is no longer one of this cluster, but %d guests are on it, and it stays until they are gone: %s; "+
-			"declare its profile for this cluster again, or empty it: %s", len(l.Guests), retirement.Listed(l.Guests), retirement.Remedy)
+			"declare its profile for this cluster again, or empty it: %s", len(l.Guests), computehost.Listed(l.Guests), computehost.Remedy)
 	case l.Other == "" && !l.Stopped:
 		return LeaveStop, leaves + "its services are about to be stopped"
 	case l.Other == "" && !l.Applied:
@@ -171,7 +171,7 @@ func (t *turn) survey(ctx context.Context, name string, l *Leaving) {
 	l.Enabled = slices.ContainsFunc(seen.cloud.Services, func(s services.Service) bool { return s.Status != "disabled" })
 }
 
-func (t *turn) ask(ctx context.Context, name string) (*retirement.Cloud, error) {
+func (t *turn) ask(ctx context.Context, name string) (*computehost.Cloud, error) {
 	for _, g := range []string{region.ConditionPlacement, region.ConditionNova, region.ConditionNeutron} {
 		if p, ok := t.facts.Probes[g]; !ok || p.Err != "" {
 			return nil, fmt.Errorf("the gate %s is not passed", g)
@@ -201,7 +201,7 @@ func (t *turn) leaveCluster(ctx context.Context, steps []Leave) error {
 	return errors.Join(errs...)
 }
 
-func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *retirement.Cloud) error {
+func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud) error {
 	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
 	defer cancel()
 	switch s.Step {

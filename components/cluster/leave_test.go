@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/region"
 )
 
@@ -96,7 +96,7 @@ func (w *world) node(name string) region.OpenStackNode {
 
 func TestHostWithGuestsDoesNotLeave(t *testing.T) {
 	w, c := withNode(t)
-	w.cloud.guests = map[string][]retirement.Instance{"node1": {{ID: "vm1", Name: "shop", Project: "p1", Status: "ACTIVE"}}}
+	w.cloud.guests = map[string][]computehost.Instance{"node1": {{ID: "vm1", Name: "shop", Project: "p1", Status: "ACTIVE"}}}
 	before := w.stored().Data["configuration.json"]
 	w.profile("node1", "b")
 	for range 20 {

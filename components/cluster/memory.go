@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/retirement"
 )
 
 // memory keeps observations by the UID of the cluster. Losing it costs that they are made again, nothing else.
@@ -79,7 +79,7 @@ type observations struct {
 // surveyed is what a cluster said of a host when it was asked.
 type surveyed struct {
 	time  time.Time
-	cloud *retirement.Cloud
+	cloud *computehost.Cloud
 	err   error
 }
 

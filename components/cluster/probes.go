@@ -11,8 +11,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/keystone"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/region"
 )
 
@@ -58,12 +58,12 @@ func (Prober) Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (ma
 }
 
 // Ask what a cluster knows of a host.
-func (Prober) Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
-	return retirement.Ask(ctx, t, s, cluster, host)
+func (Prober) Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*computehost.Cloud, error) {
+	return computehost.Ask(ctx, t, s, cluster, host)
 }
 
 // Close disables the compute service of a host.
-func (Prober) Close(ctx context.Context, c *retirement.Cloud, host, reason string) error {
+func (Prober) Close(ctx context.Context, c *computehost.Cloud, host, reason string) error {
 	return c.Close(ctx, host, reason, func(string) {})
 }
 
@@ -73,7 +73,7 @@ func (Prober) Open(ctx context.Context, t gate.Target, s *keystone.Session, serv
 }
 
 // Forget deletes what a cluster knows of a host.
-func (Prober) Forget(ctx context.Context, c *retirement.Cloud, host string) error {
+func (Prober) Forget(ctx context.Context, c *computehost.Cloud, host string) error {
 	return c.Forget(ctx, host, func(string) {})
 }
 

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -67,12 +67,12 @@ type Cloud interface {
 	// Hosts are what Nova and Neutron know of compute hosts, by name.
 	Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error)
 	// Ask what a cluster knows of one host, its guests above all.
-	Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*retirement.Cloud, error)
+	Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*computehost.Cloud, error)
 	// Close disables the compute service of a host; Open enables it again.
-	Close(ctx context.Context, c *retirement.Cloud, host, reason string) error
+	Close(ctx context.Context, c *computehost.Cloud, host, reason string) error
 	Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error
 	// Forget deletes what the cluster knows of a host. Its compute service MUST NOT run.
-	Forget(ctx context.Context, c *retirement.Cloud, host string) error
+	Forget(ctx context.Context, c *computehost.Cloud, host string) error
 }
 
 // turn is one reconciliation of one cluster.

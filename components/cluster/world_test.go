@@ -34,9 +34,9 @@ import (
 
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -407,7 +407,7 @@ type cloud struct {
 	ensured keystone.Catalogue
 	hosts   map[string]gate.Host
 	// guests on hosts.
-	guests map[string][]retirement.Instance
+	guests map[string][]computehost.Instance
 	// did is what was done to hosts, in order.
 	did []string
 }
@@ -431,18 +431,18 @@ func (c *cloud) Hosts(context.Context, gate.Target, *keystone.Session) (map[stri
 	return c.hosts, nil
 }
 
-func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, cluster, host string) (*retirement.Cloud, error) {
+func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, cluster, host string) (*computehost.Cloud, error) {
 	if err := c.failing["ask"]; err != nil {
 		return nil, err
 	}
-	a := &retirement.Cloud{Cluster: cluster, Instances: c.guests[host]}
+	a := &computehost.Cloud{Cluster: cluster, Instances: c.guests[host]}
 	if h, ok := c.hosts[host]; ok {
 		a.Services, a.Agents = []services.Service{*h.Service}, h.Agents
 	}
 	return a, nil
 }
 
-func (c *cloud) Close(_ context.Context, _ *retirement.Cloud, host, reason string) error {
+func (c *cloud) Close(_ context.Context, _ *computehost.Cloud, host, reason string) error {
 	c.did = append(c.did, "disable "+host)
 	c.hosts[host].Service.Status, c.hosts[host].Service.DisabledReason = "disabled", reason
 	return nil
@@ -458,7 +458,7 @@ func (c *cloud) Open(_ context.Context, _ gate.Target, _ *keystone.Session, serv
 	return nil
 }
 
-func (c *cloud) Forget(_ context.Context, _ *retirement.Cloud, host string) error {
+func (c *cloud) Forget(_ context.Context, _ *computehost.Cloud, host string) error {
 	c.did = append(c.did, "forget "+host)
 	delete(c.hosts, host)
 	return nil

@@ -1,4 +1,4 @@
-package retirement
+package computehost
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package retirement_test
+package computehost_test
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"regiond.dev/regiond/components/cluster/gate"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/keystone/cloudtest"
-	"regiond.dev/regiond/components/retirement"
 	"regiond.dev/regiond/region"
 )
 
@@ -82,9 +82,9 @@ func (w *world) target(*region.OpenStackCluster, map[string]any) gate.Target {
 		Placement: w.cloud.URL + "/placement/", Nova: w.cloud.URL + "/compute/v2.1/", Neutron: w.cloud.URL + "/network/"}
 }
 
-func (w *world) look() *retirement.Survey {
+func (w *world) look() *computehost.Survey {
 	w.t.Helper()
-	s, err := retirement.Look(w.t.Context(), w.api, "node1", w.target)
+	s, err := computehost.Look(w.t.Context(), w.api, "node1", w.target)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,11 +93,11 @@ func (w *world) look() *retirement.Survey {
 
 func (w *world) retire(force bool) error {
 	w.t.Helper()
-	s, err := retirement.Look(w.t.Context(), w.api, "node1", w.target)
+	s, err := computehost.Look(w.t.Context(), w.api, "node1", w.target)
 	if err != nil {
 		return err
 	}
-	return s.Retire(w.t.Context(), retirement.Options{Force: force, OffTimeout: 50 * time.Millisecond,
+	return s.Retire(w.t.Context(), computehost.Options{Force: force, OffTimeout: 50 * time.Millisecond,
 		Progress: func(s string) { w.said = append(w.said, s) }})
 }
 
@@ -242,7 +242,7 @@ func TestEnrolledHost(t *testing.T) {
 
 func TestNobodyKnowsIt(t *testing.T) {
 	w := newWorld(t)
-	if _, err := retirement.Look(t.Context(), w.api, "node9", w.target); err == nil || !strings.Contains(err.Error(), "node9") {
+	if _, err := computehost.Look(t.Context(), w.api, "node9", w.target); err == nil || !strings.Contains(err.Error(), "node9") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestSilentCloud(t *testing.T) {
 		to.Admin.URL = "http://127.0.0.1:1"
 		return to
 	}
-	if _, err := retirement.Look(t.Context(), w.api, "node1", target); err == nil || !strings.Contains(err.Error(), "may have guests") {
+	if _, err := computehost.Look(t.Context(), w.api, "node1", target); err == nil || !strings.Contains(err.Error(), "may have guests") {
 		t.Errorf("error %v", err)
 	}
 }

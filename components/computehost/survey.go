@@ -1,6 +1,6 @@
-// Package retirement takes a compute host out of its cloud and its region for good. Every step looks first, so that it can be
+// Package computehost takes a compute host out of its cloud and its region for good. Every step looks first, so that it can be
 // repeated after it was cut off, and nothing is taken away while a guest is left on the host.
-package retirement
+package computehost
 
 import (
 	"context"

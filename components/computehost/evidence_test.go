@@ -1,4 +1,4 @@
-package retirement_test
+package computehost_test
 
 import (
 	"strings"
