@@ -17,8 +17,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
@@ -234,7 +234,7 @@ func TestSecretsLost(t *testing.T) {
 func TestAmbiguousCatalogue(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
-	w.cloud.failing["catalogue"] = &keystone.AmbiguousError{Kind: "service", Name: "of type compute", IDs: []string{"a", "b"}}
+	w.cloud.failing["catalogue"] = &cloud.AmbiguousError{Kind: "service", Name: "of type compute", IDs: []string{"a", "b"}}
 	w.until(always(c), "it is told", func() bool { return strings.Contains(w.condition(region.ConditionKeystone).Message, "a, b") })
 	delete(w.cloud.failing, "catalogue")
 	w.until(always(c), "ready", w.ready)

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 )
 
@@ -58,7 +58,7 @@ type observations struct {
 	// secret of the cluster as it was last read or written, nil if there was none.
 	secret  *corev1.Secret
 	probes  map[string]Probe
-	session *keystone.Session
+	session *cloud.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is wished, its users' passwords too.
 	ensured string
 	hosts   struct {

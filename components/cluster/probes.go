@@ -10,9 +10,9 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/region"
 )
 
@@ -20,12 +20,12 @@ import (
 type Prober struct{}
 
 // Login has a token issued.
-func (Prober) Login(ctx context.Context, t gate.Target) (*keystone.Session, error) {
+func (Prober) Login(ctx context.Context, t gate.Target) (*cloud.Session, error) {
 	return gate.Keystone(ctx, t)
 }
 
 // Probe passes one gate.
-func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *keystone.Session) error {
+func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error {
 	switch name {
 	case region.ConditionMariaDB:
 		return gate.MariaDB(ctx, t)
@@ -48,17 +48,17 @@ func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *keystone
 }
 
 // Ensure brings the catalogue to what is declared.
-func (Prober) Ensure(ctx context.Context, s *keystone.Session, c keystone.Catalogue) ([]string, error) {
+func (Prober) Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error) {
 	return s.Ensure(ctx, c)
 }
 
 // Hosts are what Nova and Neutron know.
-func (Prober) Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error) {
+func (Prober) Hosts(ctx context.Context, t gate.Target, s *cloud.Session) (map[string]gate.Host, error) {
 	return gate.Hosts(ctx, t, s)
 }
 
 // Ask what a cluster knows of a host.
-func (Prober) Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*computehost.Cloud, error) {
+func (Prober) Ask(ctx context.Context, t gate.Target, s *cloud.Session, cluster, host string) (*computehost.Cloud, error) {
 	return computehost.Ask(ctx, t, s, cluster, host)
 }
 
@@ -68,7 +68,7 @@ func (Prober) Close(ctx context.Context, c *computehost.Cloud, host, reason stri
 }
 
 // Open enables a compute service.
-func (Prober) Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error {
+func (Prober) Open(ctx context.Context, t gate.Target, s *cloud.Session, service string) error {
 	return services.Update(ctx, t.Clients(s).Nova, service, services.UpdateOpts{Status: services.ServiceEnabled}).Err
 }
 
@@ -129,7 +129,7 @@ func (t *turn) pass(ctx context.Context, name string) Probe {
 		if last := t.seen.probes[name]; last.Of == p.Of && last.Err != "" {
 			p.Failures += last.Failures
 		}
-		var ambiguous *keystone.AmbiguousError
+		var ambiguous *cloud.AmbiguousError
 		p.Terminal = errors.As(err, &ambiguous)
 		t.log.Warn("gate not passed", slog.String("gate", name), slog.Any("error", err))
 	}

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
@@ -59,18 +59,18 @@ type Controller struct {
 // Cloud asks the services of a cluster.
 type Cloud interface {
 	// Login gets a session for those probes that need one.
-	Login(ctx context.Context, t gate.Target) (*keystone.Session, error)
+	Login(ctx context.Context, t gate.Target) (*cloud.Session, error)
 	// Probe passes a gate, or says why not. The session may be nil for gates that need none.
-	Probe(ctx context.Context, name string, t gate.Target, s *keystone.Session) error
+	Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error
 	// Ensure brings the catalogue to what is declared, and says what it changed.
-	Ensure(ctx context.Context, s *keystone.Session, c keystone.Catalogue) ([]string, error)
+	Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error)
 	// Hosts are what Nova and Neutron know of compute hosts, by name.
-	Hosts(ctx context.Context, t gate.Target, s *keystone.Session) (map[string]gate.Host, error)
+	Hosts(ctx context.Context, t gate.Target, s *cloud.Session) (map[string]gate.Host, error)
 	// Ask what a cluster knows of one host, its guests above all.
-	Ask(ctx context.Context, t gate.Target, s *keystone.Session, cluster, host string) (*computehost.Cloud, error)
+	Ask(ctx context.Context, t gate.Target, s *cloud.Session, cluster, host string) (*computehost.Cloud, error)
 	// Close disables the compute service of a host; Open enables it again.
 	Close(ctx context.Context, c *computehost.Cloud, host, reason string) error
-	Open(ctx context.Context, t gate.Target, s *keystone.Session, service string) error
+	Open(ctx context.Context, t gate.Target, s *cloud.Session, service string) error
 	// Forget deletes what the cluster knows of a host. Its compute service MUST NOT run.
 	Forget(ctx context.Context, c *computehost.Cloud, host string) error
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )
@@ -50,8 +50,8 @@ func in(tree map[string]any) lookup {
 }
 
 // Admin is the login of a cluster's administrator.
-func Admin(cluster *region.OpenStackCluster, secrets map[string]any) keystone.Credentials {
-	return keystone.Credentials{URL: apiURL(cluster, portKeystone), User: "admin", Project: "admin",
+func Admin(cluster *region.OpenStackCluster, secrets map[string]any) cloud.Credentials {
+	return cloud.Credentials{URL: apiURL(cluster, portKeystone), User: "admin", Project: "admin",
 		Password: in(secrets).text("keystone.admin_password")}
 }
 
@@ -74,12 +74,12 @@ func apiURL(cluster *region.OpenStackCluster, port int) string {
 }
 
 // catalogue that is wished of a cluster's Keystone. Its own service is made by keystone-manage bootstrap, and kept here.
-func catalogue(cluster *region.OpenStackCluster, values lookup) keystone.Catalogue {
-	c := keystone.Catalogue{Region: values.text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
+func catalogue(cluster *region.OpenStackCluster, values lookup) cloud.Catalogue {
+	c := cloud.Catalogue{Region: values.text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
 	for _, name := range []string{"placement", "glance", "nova", "neutron"} {
-		c.Users = append(c.Users, keystone.User{Name: name, Password: values.text(name + ".keystone.password")})
+		c.Users = append(c.Users, cloud.User{Name: name, Password: values.text(name + ".keystone.password")})
 	}
-	c.Services = []keystone.Service{
+	c.Services = []cloud.Service{
 		{Name: "keystone", Type: "identity", URL: apiURL(cluster, portKeystone)},
 		{Name: "placement", Type: "placement", URL: apiURL(cluster, portPlacement)},
 		{Name: "glance", Type: "image", URL: apiURL(cluster, portGlance)},

@@ -32,10 +32,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
@@ -51,7 +51,7 @@ type world struct {
 	now    time.Time
 	free   uint64
 	writes []string
-	cloud  *cloud
+	cloud  *testCloud
 	// refusedImage is a part of an image name that can't be pulled; failing is a job that fails.
 	refusedImage, failing string
 	composer              *openstack.Composer
@@ -71,7 +71,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), now: now, free: 50 << 30, cloud: &cloud{failing: map[string]error{}}, composed: map[string]*openstack.State{}}
+	w := &world{t: t, dir: t.TempDir(), now: now, free: 50 << 30, cloud: &testCloud{failing: map[string]error{}}, composed: map[string]*openstack.State{}}
 	var err error
 	if w.composer, err = openstack.Default(); err != nil {
 		t.Fatal(err)
@@ -400,11 +400,11 @@ func (w *world) compose(c *openstack.Composer, in openstack.Input) (*openstack.S
 }
 
 // cloud does as the test says.
-type cloud struct {
+type testCloud struct {
 	failing map[string]error
 	probed  []string
 	target  gate.Target
-	ensured keystone.Catalogue
+	ensured cloud.Catalogue
 	hosts   map[string]gate.Host
 	// guests on hosts.
 	guests map[string][]computehost.Instance
@@ -412,26 +412,26 @@ type cloud struct {
 	did []string
 }
 
-func (c *cloud) Login(_ context.Context, t gate.Target) (*keystone.Session, error) {
+func (c *testCloud) Login(_ context.Context, t gate.Target) (*cloud.Session, error) {
 	c.target = t
-	return &keystone.Session{Expires: now.Add(1000 * time.Hour)}, c.failing[region.ConditionKeystone]
+	return &cloud.Session{Expires: now.Add(1000 * time.Hour)}, c.failing[region.ConditionKeystone]
 }
 
-func (c *cloud) Probe(_ context.Context, name string, t gate.Target, s *keystone.Session) error {
+func (c *testCloud) Probe(_ context.Context, name string, t gate.Target, s *cloud.Session) error {
 	c.probed = append(c.probed, name)
 	return c.failing[name]
 }
 
-func (c *cloud) Ensure(_ context.Context, _ *keystone.Session, wish keystone.Catalogue) ([]string, error) {
+func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, wish cloud.Catalogue) ([]string, error) {
 	c.ensured = wish
 	return nil, c.failing["catalogue"]
 }
 
-func (c *cloud) Hosts(context.Context, gate.Target, *keystone.Session) (map[string]gate.Host, error) {
+func (c *testCloud) Hosts(context.Context, gate.Target, *cloud.Session) (map[string]gate.Host, error) {
 	return c.hosts, nil
 }
 
-func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, cluster, host string) (*computehost.Cloud, error) {
+func (c *testCloud) Ask(_ context.Context, _ gate.Target, _ *cloud.Session, cluster, host string) (*computehost.Cloud, error) {
 	if err := c.failing["ask"]; err != nil {
 		return nil, err
 	}
@@ -442,13 +442,13 @@ func (c *cloud) Ask(_ context.Context, _ gate.Target, _ *keystone.Session, clust
 	return a, nil
 }
 
-func (c *cloud) Close(_ context.Context, _ *computehost.Cloud, host, reason string) error {
+func (c *testCloud) Close(_ context.Context, _ *computehost.Cloud, host, reason string) error {
 	c.did = append(c.did, "disable "+host)
 	c.hosts[host].Service.Status, c.hosts[host].Service.DisabledReason = "disabled", reason
 	return nil
 }
 
-func (c *cloud) Open(_ context.Context, _ gate.Target, _ *keystone.Session, service string) error {
+func (c *testCloud) Open(_ context.Context, _ gate.Target, _ *cloud.Session, service string) error {
 	for _, h := range c.hosts {
 		if h.Service.ID == service {
 			c.did = append(c.did, "enable "+h.Service.Host)
@@ -458,14 +458,14 @@ func (c *cloud) Open(_ context.Context, _ gate.Target, _ *keystone.Session, serv
 	return nil
 }
 
-func (c *cloud) Forget(_ context.Context, _ *computehost.Cloud, host string) error {
+func (c *testCloud) Forget(_ context.Context, _ *computehost.Cloud, host string) error {
 	c.did = append(c.did, "forget "+host)
 	delete(c.hosts, host)
 	return nil
 }
 
 // register plays a nova-compute that starts.
-func (c *cloud) register(name, id string) {
+func (c *testCloud) register(name, id string) {
 	if c.hosts == nil {
 		c.hosts = map[string]gate.Host{}
 	}
@@ -473,7 +473,7 @@ func (c *cloud) register(name, id string) {
 		Agents: []agents.Agent{{Binary: "neutron-openvswitch-agent", Alive: true}}}
 }
 
-func (c *cloud) mapAll() {
+func (c *testCloud) mapAll() {
 	for name, h := range c.hosts {
 		h.Mapped = true
 		c.hosts[name] = h

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/components/keystone/cloudtest"
+	"regiond.dev/regiond/components/cloud/cloudtest"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/cloud/cloudtest"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/components/keystone"
-	"regiond.dev/regiond/components/keystone/cloudtest"
 	"regiond.dev/regiond/region"
 )
 
@@ -78,7 +78,7 @@ func newWorld(t *testing.T) *world {
 
 // clouds are reached at the test's server instead of the cluster's address.
 func (w *world) target(*region.OpenStackCluster, map[string]any) gate.Target {
-	return gate.Target{Admin: keystone.Credentials{URL: w.cloud.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
+	return gate.Target{Admin: cloud.Credentials{URL: w.cloud.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
 		Placement: w.cloud.URL + "/placement/", Nova: w.cloud.URL + "/compute/v2.1/", Neutron: w.cloud.URL + "/network/"}
 }
 

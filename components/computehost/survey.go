@@ -20,8 +20,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
-	"regiond.dev/regiond/components/keystone"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
@@ -164,7 +164,7 @@ func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, giv
 }
 
 // Ask asks one OpenStack cluster what it knows of a host.
-func Ask(ctx context.Context, to gate.Target, session *keystone.Session, cluster, host string) (*Cloud, error) {
+func Ask(ctx context.Context, to gate.Target, session *cloud.Session, cluster, host string) (*Cloud, error) {
 	c := &Cloud{Cluster: cluster, Instances: []Instance{}, clients: to.Clients(session)}
 	return c, c.refresh(ctx, host)
 }

@@ -10,20 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/cloud/cloudtest"
 	"regiond.dev/regiond/components/cluster/gate"
-	"regiond.dev/regiond/components/keystone"
-	"regiond.dev/regiond/components/keystone/cloudtest"
 )
 
 const uid = "5e44e100-0000-4000-8000-000000000002"
 
 func target(c *cloudtest.Cloud) gate.Target {
 	return gate.Target{UID: uid, Namespace: "openstack-lab",
-		Admin:     keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
+		Admin:     cloud.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
 		Placement: c.URL + "/placement/", Glance: c.URL + "/image/", Nova: c.URL + "/compute/v2.1/", Neutron: c.URL + "/network/"}
 }
 
-func session(t *testing.T, c *cloudtest.Cloud) *keystone.Session {
+func session(t *testing.T, c *cloudtest.Cloud) *cloud.Session {
 	t.Helper()
 	s, err := gate.Keystone(t.Context(), target(c))
 	if err != nil {
@@ -34,7 +34,7 @@ func session(t *testing.T, c *cloudtest.Cloud) *keystone.Session {
 
 // probes that leave nothing behind, by what they make and where.
 var probes = map[string]struct {
-	run         func(context.Context, gate.Target, *keystone.Session) error
+	run         func(context.Context, gate.Target, *cloud.Session) error
 	collections []string
 	left        cloudtest.Item // by a probe that was killed
 }{
@@ -211,7 +211,7 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 	defer l.Close()
 	deaf := l.Addr().String()
-	to := gate.Target{UID: uid, Memcached: deaf, MariaDB: deaf, RabbitMQ: deaf, VHost: "regiond", Admin: keystone.Credentials{URL: "http://" + deaf,
+	to := gate.Target{UID: uid, Memcached: deaf, MariaDB: deaf, RabbitMQ: deaf, VHost: "regiond", Admin: cloud.Credentials{URL: "http://" + deaf,
 		User: "admin", Password: "x", Project: "admin"}}
 	for name, probe := range map[string]func(context.Context) error{
 		"memcached": func(ctx context.Context) error { return gate.Memcached(ctx, to) },

@@ -10,7 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
 
-	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/cloud"
 )
 
 // Host is a compute host as Nova and Neutron know it.
@@ -27,7 +27,7 @@ type Host struct {
 const binaryCompute = "nova-compute"
 
 // Hosts lists compute hosts by name.
-func Hosts(ctx context.Context, t Target, s *keystone.Session) (map[string]Host, error) {
+func Hosts(ctx context.Context, t Target, s *cloud.Session) (map[string]Host, error) {
 	c := t.nova(s)
 	registered, err := All(ctx, services.List(c, services.ListOpts{Binary: binaryCompute}), services.ExtractServices)
 	if err != nil {

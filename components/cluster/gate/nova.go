@@ -10,11 +10,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 
-	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/cloud"
 )
 
 // nova with services that are named by their UUIDs (2.53).
-func (t Target) nova(s *keystone.Session) *gophercloud.ServiceClient {
+func (t Target) nova(s *cloud.Session) *gophercloud.ServiceClient {
 	c := s.Service("compute", t.Nova)
 	c.Microversion = "2.53"
 	return c
@@ -22,7 +22,7 @@ func (t Target) nova(s *keystone.Session) *gophercloud.ServiceClient {
 
 // Nova checks that its cells are mapped, that conductor and scheduler reported within their time, and that the API answers
 // from its database.
-func Nova(ctx context.Context, t Target, s *keystone.Session) error {
+func Nova(ctx context.Context, t Target, s *cloud.Session) error {
 	zero, others, err := t.cells(ctx)
 	switch {
 	case err != nil:

@@ -17,12 +17,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 
-	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/cloud"
 )
 
 // Keystone has a token issued and validated. The session serves the other probes.
-func Keystone(ctx context.Context, t Target) (*keystone.Session, error) {
-	s, err := keystone.Login(ctx, t.Admin)
+func Keystone(ctx context.Context, t Target) (*cloud.Session, error) {
+	s, err := cloud.Login(ctx, t.Admin)
 	if err != nil {
 		return nil, err
 	}
@@ -33,19 +33,19 @@ func Keystone(ctx context.Context, t Target) (*keystone.Session, error) {
 type Clients struct{ Nova, Neutron, Placement *gophercloud.ServiceClient }
 
 // Clients for a session.
-func (t Target) Clients(s *keystone.Session) Clients {
+func (t Target) Clients(s *cloud.Session) Clients {
 	return Clients{Nova: t.nova(s), Neutron: t.neutron(s), Placement: t.placement(s)}
 }
 
 // placement with names in the answer to a creation (1.20).
-func (t Target) placement(s *keystone.Session) *gophercloud.ServiceClient {
+func (t Target) placement(s *cloud.Session) *gophercloud.ServiceClient {
 	c := s.Service("placement", t.Placement)
 	c.Microversion = "1.20"
 	return c
 }
 
 // Placement creates a resource provider, reads it and deletes it.
-func Placement(ctx context.Context, t Target, s *keystone.Session) (err error) {
+func Placement(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.placement(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("placement %s: %s: %w", t.Placement, what, err) }
 	left, err := All(ctx, resourceproviders.List(c, resourceproviders.ListOpts{Name: name}), resourceproviders.ExtractResourceProviders)
@@ -75,7 +75,7 @@ func Placement(ctx context.Context, t Target, s *keystone.Session) (err error) {
 	return expect("placement "+t.Placement, name, read.Name)
 }
 
-func (t Target) glance(s *keystone.Session) *gophercloud.ServiceClient {
+func (t Target) glance(s *cloud.Session) *gophercloud.ServiceClient {
 	c := s.Service("image", t.Glance)
 	c.ResourceBase = t.Glance + "v2/"
 	return c
@@ -85,7 +85,7 @@ func (t Target) glance(s *keystone.Session) *gophercloud.ServiceClient {
 const imageSize = 64 << 10
 
 // Glance uploads an image and reads it back byte for byte.
-func Glance(ctx context.Context, t Target, s *keystone.Session) (err error) {
+func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.glance(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("glance %s: %s: %w", t.Glance, what, err) }
 	left, err := All(ctx, images.List(c, images.ListOpts{Tags: []string{name}}), images.ExtractImages)
@@ -130,7 +130,7 @@ func Glance(ctx context.Context, t Target, s *keystone.Session) (err error) {
 	return nil
 }
 
-func (t Target) neutron(s *keystone.Session) *gophercloud.ServiceClient {
+func (t Target) neutron(s *cloud.Session) *gophercloud.ServiceClient {
 	c := s.Service("network", t.Neutron)
 	c.ResourceBase = t.Neutron + "v2.0/"
 	return c
@@ -138,7 +138,7 @@ func (t Target) neutron(s *keystone.Session) *gophercloud.ServiceClient {
 
 // Neutron creates a network with a port, and deletes them. The description is what they are found by: unlike a tag it is
 // there from the first moment.
-func Neutron(ctx context.Context, t Target, s *keystone.Session) (err error) {
+func Neutron(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.neutron(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("neutron %s: %s: %w", t.Neutron, what, err) }
 	left, err := All(ctx, networks.List(c, networks.ListOpts{Description: name}), networks.ExtractNetworks)
@@ -237,6 +237,6 @@ func Absent(err error) error {
 }
 
 // Expiring says whether a session should be replaced: its token ends while it may still be used.
-func Expiring(s *keystone.Session, now time.Time) bool {
+func Expiring(s *cloud.Session, now time.Time) bool {
 	return s == nil || s.Expires.Sub(now) < 10*time.Minute
 }

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"time"
 
-	"regiond.dev/regiond/components/keystone"
+	"regiond.dev/regiond/components/cloud"
 )
 
 // Target is what the probes of one cluster have to know.
@@ -27,7 +27,7 @@ type Target struct {
 	Broker Login
 	VHost  string
 	// Admin of Keystone.
-	Admin keystone.Credentials
+	Admin cloud.Credentials
 	// URLs of the APIs, each with a slash at its end and without a version, but Nova's with it.
 	Placement, Glance, Nova, Neutron string
 }

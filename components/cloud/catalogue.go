@@ -1,4 +1,4 @@
-package keystone
+package cloud
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package keystone_test
+package cloud_test
 
 import (
 	"errors"
@@ -7,23 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/components/keystone"
-	"regiond.dev/regiond/components/keystone/cloudtest"
+	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/cloud/cloudtest"
 )
 
-func login(t *testing.T, c *cloudtest.Cloud) *keystone.Session {
+func login(t *testing.T, c *cloudtest.Cloud) *cloud.Session {
 	t.Helper()
-	s, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"})
+	s, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func catalogue() keystone.Catalogue {
-	return keystone.Catalogue{Region: "RegionOne", Project: "service", Roles: []string{"admin", "service"},
-		Users: []keystone.User{{Name: "nova", Password: "nova-password"}, {Name: "glance", Password: "glance-password"}},
-		Services: []keystone.Service{{Name: "nova", Type: "compute", URL: "http://10.0.0.1:8774/v2.1"}, {Name: "glance", Type: "image",
+func catalogue() cloud.Catalogue {
+	return cloud.Catalogue{Region: "RegionOne", Project: "service", Roles: []string{"admin", "service"},
+		Users: []cloud.User{{Name: "nova", Password: "nova-password"}, {Name: "glance", Password: "glance-password"}},
+		Services: []cloud.Service{{Name: "nova", Type: "compute", URL: "http://10.0.0.1:8774/v2.1"}, {Name: "glance", Type: "image",
 			URL: "http://10.0.0.1:9292"}}}
 }
 
@@ -36,7 +36,7 @@ func TestLogin(t *testing.T) {
 	if s.ProjectID == "" || s.Expires.IsZero() {
 		t.Errorf("session %+v", s)
 	}
-	_, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "admin", Password: "guessed", Project: "admin"})
+	_, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "admin", Password: "guessed", Project: "admin"})
 	if err == nil || strings.Contains(err.Error(), "guessed") {
 		t.Errorf("wrong password: %v", err)
 	}
@@ -112,7 +112,7 @@ func TestEnsureRepairsDrift(t *testing.T) {
 	if strings.Contains(strings.Join(changed, " "), "rotated") {
 		t.Errorf("a password is told: %q", changed)
 	}
-	if _, err := keystone.Login(t.Context(), keystone.Credentials{URL: c.URL + "/identity", User: "nova", Password: "rotated",
+	if _, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "nova", Password: "rotated",
 		Project: "service"}); err != nil {
 		t.Error(err)
 	}
@@ -134,7 +134,7 @@ func TestEnsureRefusesToChoose(t *testing.T) {
 		}
 		c.Add(path, item)
 		_, err := s.Ensure(t.Context(), catalogue())
-		var ambiguous *keystone.AmbiguousError
+		var ambiguous *cloud.AmbiguousError
 		if !errors.As(err, &ambiguous) || len(ambiguous.IDs) != 2 {
 			t.Errorf("%s: %v", path, err)
 		}

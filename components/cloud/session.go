@@ -1,6 +1,6 @@
-// Package keystone speaks to the identity service of one OpenStack cluster as its administrator: it logs in, and
+// Package cloud speaks to the identity service of one OpenStack cluster as its administrator: it logs in, and
 // keeps the catalogue, projects, roles and service users as they are declared.
-package keystone
+package cloud
 
 import (
 	"context"
