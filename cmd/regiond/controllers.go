@@ -17,8 +17,8 @@ import (
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/hardware"
+	"regiond.dev/regiond/images/containerd"
 	"regiond.dev/regiond/images/oci"
-	"regiond.dev/regiond/images/pull"
 )
 
 // metricsAddress is where Prometheus finds regiond's metrics, on this host only.
@@ -71,7 +71,7 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 // pinImages keeps the images of a set on this host.
 func pinImages(rt bootstrap.Runtime) func(context.Context, oci.Set) error {
 	return func(ctx context.Context, set oci.Set) error {
-		h, err := pull.Open(config.ContainerdSocket(rt.DataDir), rt.Region.Spec.Images.Dir)
+		h, err := containerd.Open(config.ContainerdSocket(rt.DataDir), rt.Region.Spec.Images.Dir)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package pull brings component images to this host's containerd before pods need them, and keeps the kubelet from
+// Package containerd brings component images to this host's containerd before pods need them, and keeps the kubelet from
 // removing them when the disk is full: the registry that they come from may be down when a pod is to start again.
-package pull
+package containerd
 
 import (
 	"context"
@@ -28,28 +28,28 @@ const (
 	pinned          = "pinned"
 )
 
-// Host is the containerd of this host.
-type Host struct {
+// Client is a connection to the containerd of this host.
+type Client struct {
 	connection *grpc.ClientConn
 	imageDir   string
 }
 
 // Open connects to containerd's socket. imageDir is the images folder that the registry serves: it says which sets are kept,
 // and why a pull failed.
-func Open(socket, imageDir string) (*Host, error) {
+func Open(socket, imageDir string) (*Client, error) {
 	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, fmt.Errorf("component images: connect to containerd at %s: %w", socket, err)
 	}
-	return &Host{connection: c, imageDir: imageDir}, nil
+	return &Client{connection: c, imageDir: imageDir}, nil
 }
 
 // Close ends the connection.
-func (h *Host) Close() error { return h.connection.Close() }
+func (h *Client) Close() error { return h.connection.Close() }
 
 // EnsurePulled pulls those of a set's images that the host lacks and pins all of them. Images of sets that are not kept any
 // more lose their pin. progress is told which image is pulled, of how many; it may be nil.
-func (h *Host) EnsurePulled(ctx context.Context, set oci.Set, progress func(image string, number, of int)) error {
+func (h *Client) EnsurePulled(ctx context.Context, set oci.Set, progress func(image string, number, of int)) error {
 	var missing []string
 	for _, name := range set.Names() {
 		there, err := h.has(ctx, set.Images[name])
@@ -75,7 +75,7 @@ func (h *Host) EnsurePulled(ctx context.Context, set oci.Set, progress func(imag
 	return h.pinKept(ctx, set)
 }
 
-func (h *Host) has(ctx context.Context, image oci.Image) (bool, error) {
+func (h *Client) has(ctx context.Context, image oci.Image) (bool, error) {
 	status, err := cri.NewImageServiceClient(h.connection).ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: image.Reference()}})
 	if err != nil {
 		return false, fmt.Errorf("ask containerd for image %s: %w", image.Reference(), err)
@@ -83,7 +83,7 @@ func (h *Host) has(ctx context.Context, image oci.Image) (bool, error) {
 	return status.Image != nil, nil
 }
 
-func (h *Host) pull(ctx context.Context, image oci.Image) error {
+func (h *Client) pull(ctx context.Context, image oci.Image) error {
 	_, err := cri.NewImageServiceClient(h.connection).PullImage(ctx, &cri.PullImageRequest{Image: &cri.ImageSpec{Image: image.Reference()}})
 	if err == nil {
 		return nil
@@ -97,7 +97,7 @@ func (h *Host) pull(ctx context.Context, image oci.Image) error {
 }
 
 // pinKept pins the images of the set and of all that are kept, and unpins the others of regiond's registry.
-func (h *Host) pinKept(ctx context.Context, set oci.Set) error {
+func (h *Client) pinKept(ctx context.Context, set oci.Set) error {
 	kept, err := oci.Kept(h.imageDir)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *Host) pinKept(ctx context.Context, set oci.Set) error {
 }
 
 // pin sets an image's label; an empty one unpins it.
-func (h *Host) pin(ctx context.Context, reference, label string) error {
+func (h *Client) pin(ctx context.Context, reference, label string) error {
 	client := imagesapi.NewImagesClient(h.connection)
 	_, err := client.Update(inNamespace(ctx), &imagesapi.UpdateImageRequest{
 		// The mask keeps the target as it is, but containerd 2.4 reads the field, and panics if it is missing.

@@ -1,6 +1,6 @@
 //go:build integration
 
-package pull_test
+package containerd_test
 
 import (
 	"archive/tar"
@@ -28,9 +28,9 @@ import (
 
 	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/images/containerd"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/images/oci/ocitest"
-	"regiond.dev/regiond/images/pull"
 	"regiond.dev/regiond/images/registry"
 )
 
@@ -40,7 +40,7 @@ var regiond = flag.String("regiond", "", "the built regiond, for its containerd"
 type world struct {
 	node     config.Node
 	imageDir string
-	host     *pull.Host
+	host     *containerd.Client
 	images   cri.ImageServiceClient
 }
 
@@ -139,7 +139,7 @@ func (w *world) startContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.host, err = pull.Open(w.node.ContainerdSocket(), w.imageDir); err != nil {
+	if w.host, err = containerd.Open(w.node.ContainerdSocket(), w.imageDir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.host.Close() })
