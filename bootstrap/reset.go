@@ -15,11 +15,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/bootstrap/journal"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
-	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
@@ -109,7 +109,7 @@ func taken(dir string) ([]string, error) {
 
 // regionOf asks the running regiond, which holds the journal open, or else the mark or the journal.
 func regionOf(ctx context.Context, dataDir string) string {
-	if s, err := status.Fetch(ctx, status.SocketPath(dataDir)); err == nil {
+	if s, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err == nil {
 		return s.Region
 	}
 	if o, err := datadir.ReadOwner(dataDir); err == nil {

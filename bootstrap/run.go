@@ -12,6 +12,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/credentials"
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/journal"
 	"regiond.dev/regiond/bootstrap/kube/cluster"
@@ -19,7 +20,6 @@ import (
 	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/bootstrap/preflight"
-	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/region"
 )
 
@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := r.tellInterrupted(); err != nil {
 		return err
 	}
-	r.state.snapshot = status.Snapshot{Version: c.Version, Region: r.region.Name, PID: os.Getpid(), Started: now().UTC()}
+	r.state.snapshot = daemon.Snapshot{Version: c.Version, Region: r.region.Name, PID: os.Getpid(), Started: now().UTC()}
 	stopServing := r.serveStatus(ctx)
 	defer stopServing()
 	return r.up(ctx)
@@ -186,7 +186,7 @@ func (r *run) serveStatus(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := status.Serve(ctx, status.SocketPath(r.dataDir), r.state.read); err != nil {
+		if err := daemon.Serve(ctx, daemon.SocketPath(r.dataDir), r.state.read); err != nil {
 			r.log.Error("status is not served", "error", err)
 		}
 	}()

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/pki"
-	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
@@ -90,7 +90,7 @@ func (r *run) progress(text string) {
 // state is what status is told. It is changed by the run and read by the socket.
 type state struct {
 	mu       sync.Mutex
-	snapshot status.Snapshot
+	snapshot daemon.Snapshot
 	source   func() []supervisor.Component
 	pki      *pki.PKI
 	problems func() []string
@@ -135,7 +135,7 @@ func (s *state) components() []supervisor.Component {
 	return s.source()
 }
 
-func (s *state) read() status.Snapshot {
+func (s *state) read() daemon.Snapshot {
 	components := s.components()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/install"
-	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
@@ -118,7 +118,7 @@ func waitReady(ctx context.Context, dataDir, before string, show func(string)) e
 		if state.Ended(before) {
 			return fmt.Errorf("%s ended before it was ready; why: journalctl -u regiond -n 50", systemd.UnitName)
 		}
-		s, err := status.Fetch(ctx, status.SocketPath(dataDir))
+		s, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir))
 		if err == nil && state.Active == "active" && s.Ready {
 			show(fmt.Sprintf("region %s is up; `regiond status` shows it", s.Region))
 			return nil

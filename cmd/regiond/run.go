@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
+	sddaemon "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -18,7 +18,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"regiond.dev/regiond/bootstrap"
-	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
@@ -71,7 +71,7 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {
 		return err
 	}
-	watchdog, err := daemon.SdWatchdogEnabled(true)
+	watchdog, err := sddaemon.SdWatchdogEnabled(true)
 	if err != nil {
 		log.Warn("systemd's watchdog is not served", "error", err)
 	}
@@ -113,7 +113,7 @@ func keepAlive(ctx context.Context, interval time.Duration, dataDir string, noti
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if _, err := status.Fetch(ctx, status.SocketPath(dataDir)); err == nil {
+			if _, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err == nil {
 				notify(systemd.Watchdog)
 			}
 		}

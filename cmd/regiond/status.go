@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"regiond.dev/regiond/bootstrap/datadir"
-	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/status"
 )
 
 // errNotReady makes the exit status 1 without a message: the status was the message.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/status"
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/region"
 )
 
@@ -136,7 +136,7 @@ func (l Lab) Client() (client.Client, error) {
 func (l Lab) Observe(ctx context.Context, c client.Client) (Facts, error) {
 	f, err := Observe(ctx, c)
 	// A regiond that does not answer is no error: it starts, and nothing that its status says is believed.
-	if s, err := status.Fetch(ctx, status.SocketPath(l.file(dirSeed))); err == nil {
+	if s, err := daemon.Fetch(ctx, daemon.SocketPath(l.file(dirSeed))); err == nil {
 		f.Started = s.Started
 	}
 	return f, err

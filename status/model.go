@@ -1,3 +1,5 @@
+// Package status is what `regiond status` shows of all rooms: a model built by a pure function from what was observed, and
+// its rendering.
 package status
 
 import (

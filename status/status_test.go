@@ -2,7 +2,6 @@ package status_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"os"
@@ -17,10 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/pki"
-	"regiond.dev/regiond/bootstrap/status"
 	"regiond.dev/regiond/bootstrap/supervisor"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/status"
 )
 
 var (
@@ -35,7 +35,7 @@ func ready() status.Facts {
 	since := now.Add(-26 * time.Hour)
 	f := status.Facts{
 		DataDir: "/var/lib/regiond",
-		Daemon: &status.Snapshot{Version: "v0.1.0", Region: "tokyo", PID: 812, Started: since, Ready: true, Stage: "running",
+		Daemon: &daemon.Snapshot{Version: "v0.1.0", Region: "tokyo", PID: 812, Started: since, Ready: true, Stage: "running",
 			Components: []supervisor.Component{
 				{Name: "containerd", PID: 830, Since: since, Ready: true},
 				{Name: "etcd", PID: 831, Since: since, Ready: true},
@@ -283,44 +283,6 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func TestSnapshotOverTheSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "regiond.sock")
-	if _, err := status.Fetch(t.Context(), path); err == nil {
-		t.Fatal("no error without a socket")
-	}
-	// The socket of a regiond that was killed is in the way.
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- status.Serve(ctx, path, func() status.Snapshot {
-			return status.Snapshot{Region: "tokyo", Components: []supervisor.Component{{Name: "etcd", PID: 7}}}
-		})
-	}()
-	var s *status.Snapshot
-	var err error
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if s, err = status.Fetch(t.Context(), path); err == nil {
-			break
-		}
-	}
-	if err != nil || s.Region != "tokyo" || s.Components[0].PID != 7 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
-		t.Errorf("socket mode %v, %v", i.Mode(), err)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-// What an earlier regiond saw of a cluster is not shown as what is.
 func TestClusterThatWasNotCheckedYet(t *testing.T) {
 	f := ready()
 	f.OpenStack = []region.OpenStackCluster{openstackCluster(region.Gates...)}

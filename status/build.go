@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/region"
@@ -25,7 +26,7 @@ import (
 type Facts struct {
 	DataDir string
 	// Daemon is what the running regiond says; nil with DaemonError when it can't be asked.
-	Daemon      *Snapshot
+	Daemon      *daemon.Snapshot
 	DaemonError string
 	// APIError is why the Kubernetes API could not be asked; the objects below are empty then.
 	APIError string

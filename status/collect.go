@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/region"
 )
 
@@ -29,7 +30,7 @@ const apiTimeout = 5 * time.Second
 func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
 	f := Facts{DataDir: dataDir}
 	var err error
-	if f.Daemon, err = Fetch(ctx, SocketPath(dataDir)); err != nil {
+	if f.Daemon, err = daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err != nil {
 		f.DaemonError = daemonError(dataDir, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)

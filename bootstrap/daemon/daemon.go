@@ -1,7 +1,6 @@
-// Package status is what `regiond status` shows: a model built by a pure function from what was
-// seen, and its rendering. The running regiond tells of its own components over a socket that only
-// root can open, so that status works when the Kubernetes API does not.
-package status
+// Package daemon lets other processes ask the running regiond about itself: its components, stages and certificates,
+// over a socket that only root can open. It answers when the Kubernetes API does not.
+package daemon
 
 import (
 	"context"
