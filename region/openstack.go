@@ -1,6 +1,8 @@
 package region
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -132,10 +134,23 @@ type OpenStackClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Patches []Patch `json:"patches,omitempty"`
+	// KeystoneRegion of the endpoints, unless the values say another: the region's name when the cluster was created. A cluster from
+	// before this was recorded has RegionOne, and keeps it.
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	KeystoneRegion string `json:"keystoneRegion,omitempty"`
 	// Pinned is what the cluster is rendered from and runs until the next `regiond apply`, whatever images are built and whichever
 	// regiond runs. A cluster without it is pinned by regiond's controller, one that already runs to what it runs.
 	// +optional
 	Pinned *OpenStackPin `json:"pinned,omitempty"`
+}
+
+// unrecordedKeystoneRegion is what clusters had before their Keystone region was recorded.
+const unrecordedKeystoneRegion = "RegionOne"
+
+// EndpointRegion is the Keystone region of the cluster's endpoints, unless its values say another.
+func (c *OpenStackCluster) EndpointRegion() string {
+	return cmp.Or(c.Spec.KeystoneRegion, unrecordedKeystoneRegion)
 }
 
 // InForce is the release that the cluster runs: the pinned one, or that of its declaration before it was pinned.

@@ -236,6 +236,8 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	}
 	if apiErr != nil {
 		api = nil
+	} else if in.cluster.KeystoneRegion, err = rollout.EndpointRegion(ctx, api, doc.Region.Name, declaration.Name); err != nil {
+		return nil, err
 	}
 	in.nodes, err = f.chooseNodes(ctx, api, doc.Region, declaration)
 	return in, err

@@ -30,6 +30,7 @@ func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, er
 			ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: map[string]string{LabelManagedBy: ManagedBy}},
 		}
 		d.DeepCopyInto(&c.Spec.OpenStackDeclaration)
+		c.Spec.KeystoneRegion = r.Name // of a new cluster; one that exists keeps its own
 		dir, given := d.PatchesDir, true
 		if dir == "" {
 			dir, given = DefaultPatchesDir(d.Name), false

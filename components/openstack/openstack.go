@@ -156,7 +156,7 @@ func (c *Composer) desired(in Input) (*State, error) {
 			in.Cluster.Spec.Release, in.Cluster.Spec.Release)
 	}
 	values, warnings, err := c.source.Values(configgen.Cluster{
-		Declaration: &in.Cluster.Spec.OpenStackDeclaration, Region: in.RegionName, Secrets: in.Secrets,
+		Declaration: &in.Cluster.Spec.OpenStackDeclaration, Region: in.RegionName, KeystoneRegion: in.Cluster.EndpointRegion(), Secrets: in.Secrets,
 	})
 	if err != nil {
 		return nil, err

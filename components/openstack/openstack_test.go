@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/images/oci"
@@ -273,5 +274,34 @@ func TestReadPatches(t *testing.T) {
 	}
 	if _, err := openstack.ReadPatches(dir); err == nil || !strings.Contains(err.Error(), "30.yaml: the patches of a cluster may have") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The endpoints' region follows the region's name for a cluster that is created now. One from before keeps what it had, until it is told otherwise.
+func TestKeystoneRegion(t *testing.T) {
+	for name, tc := range map[string]struct {
+		recorded, values, want string
+	}{
+		"created before":              {"", "", "RegionOne"},
+		"created in region r1":        {"r1", "", "r1"},
+		"created in r1, told another": {"r1", `{"keystone": {"region": "north"}}`, "north"},
+	} {
+		in := programInput(region.ReleaseEpoxy)
+		in.Cluster.Spec.KeystoneRegion = tc.recorded
+		if tc.values != "" {
+			in.Cluster.Spec.Values = &runtime.RawExtension{Raw: []byte(tc.values)}
+		}
+		s, err := openstack.Desired(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := s.Values.Lookup("keystone.region"); got != tc.want {
+			t.Errorf("%s: %v, want %s", name, got, tc.want)
+		}
+	}
+	clusters, err := openstack.Clusters(&region.Region{ObjectMeta: metav1.ObjectMeta{Name: "north-1"}, Spec: region.RegionSpec{OpenStack: region.OpenStack{
+		Clusters: []region.OpenStackDeclaration{{Name: "a"}}}}}, func(string) ([]region.Patch, error) { return nil, nil })
+	if err != nil || clusters[0].EndpointRegion() != "north-1" {
+		t.Errorf("%v, %v", clusters[0].Spec, err)
 	}
 }

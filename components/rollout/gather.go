@@ -53,6 +53,20 @@ func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *reg
 	return f, nil
 }
 
+// EndpointRegion is the Keystone region of a cluster's endpoints, unless its values say another. A cluster that is not there yet will
+// have the region's name.
+func EndpointRegion(ctx context.Context, c client.Client, regionName, cluster string) (string, error) {
+	live := &region.OpenStackCluster{}
+	err := c.Get(ctx, client.ObjectKey{Name: cluster}, live)
+	if apierrors.IsNotFound(err) {
+		return regionName, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("OpenStack cluster %s: %w", cluster, err)
+	}
+	return live.EndpointRegion(), nil
+}
+
 // Secrets reads the tree of a cluster's secrets, nil if there is none yet.
 func Secrets(ctx context.Context, c client.Client, cluster string) (map[string]any, error) {
 	s := &corev1.Secret{}

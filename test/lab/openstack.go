@@ -8,10 +8,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Names of the lab's OpenStack: the cluster, and its one physical network.
+// Names of the lab's OpenStack.
 const (
 	clusterName     = "lab"
 	physicalNetwork = "physnet1"
+	// keystoneRegion of labs from before it followed the region's name, too.
+	keystoneRegion = "RegionOne"
 )
 
 // openstack is the lab's OpenStack cluster. All machines are its compute nodes.
@@ -38,6 +40,7 @@ const labValues = `{
 		"reserved_host_memory_mb": 256, "reserved_host_disk_mb": 512, "cpu_allocation_ratio": 8.0},
 	"mariadb": {"innodb_buffer_pool_size": "128M", "innodb_log_file_size": "48M"},
 	"neutron": {"dhcp_agents_per_network": 1},
+	"keystone": {"region": "` + keystoneRegion + `"},
 	"openvswitch": {"datapath_type": "netdev"}
 }`
 

@@ -27,7 +27,7 @@ func (l Lab) Cloud(ctx context.Context, disk guest.Image, report func(string, ..
 		return nil, err
 	}
 	return cloud.Open(ctx, cloud.Config{
-		URL: "http://" + seedAddress.String() + ":5000", Password: password, Region: "RegionOne", Dial: l.seed().Dial,
+		URL: "http://" + seedAddress.String() + ":5000", Password: password, Region: keystoneRegion, Dial: l.seed().Dial,
 		PhysicalNetwork: physicalNetwork, Guest: disk, Report: report,
 	})
 }
