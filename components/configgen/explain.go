@@ -21,6 +21,8 @@ type Explanation struct {
 	Option  string `json:"option"`
 	// Lines that were rendered: several for an option that may be given several times.
 	Lines []ExplainedLine `json:"lines"`
+	// Replaced are the template's own lines for an option that values set below conf.
+	Replaced []ExplainedLine `json:"replaced,omitempty"`
 }
 
 // ExplainedLine is one rendered line.
@@ -83,7 +85,25 @@ func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, er
 	if len(out.Lines) == 0 {
 		return nil, s.notThere(f, v.release, out, lines)
 	}
+	if f.Options != "" && out.Lines[0].Template == "" {
+		out.Replaced = s.replaced(f, v, root, role, out)
+	}
 	return out, nil
+}
+
+// replaced are the lines that the template alone would make of an option.
+func (s *Source) replaced(f *file, v *Values, root *node, role string, of *Explanation) (lost []ExplainedLine) {
+	e := s.evaluation(f, v, root)
+	e.traced = true
+	e.run(f.statements[role])
+	for line := range options(e.buf) {
+		if line.section == of.Section && optionName(line.option) == optionName(of.Option) {
+			l := e.explain(f, line.offset, line.end)
+			l.Value = line.value
+			lost = append(lost, l)
+		}
+	}
+	return lost
 }
 
 // FilesOf a role, by their paths.

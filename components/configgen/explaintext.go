@@ -27,6 +27,12 @@ func (e *Explanation) WriteText(w io.Writer) error {
 			v.writeText(&b, "because")
 		}
 	}
+	for _, l := range e.Replaced {
+		fmt.Fprintf(&b, "  instead   %s, from template %s:%d\n", l.Value, l.Template, l.Line)
+		for _, v := range l.Values {
+			v.writeText(&b, "of")
+		}
+	}
 	who := "role " + e.Role
 	if e.Node != "" {
 		who = "node " + e.Node

@@ -69,7 +69,7 @@ func (s *Source) loadSchema(fsys fs.FS) error {
 			}
 		})
 	}
-	known["keystone.region"] = true // the cluster's facts have its default
+	known[regionValue] = true // the cluster's facts have its default
 	for _, path := range sortedKeys(s.schema) {
 		if !known[path] {
 			errs = append(errs, fmt.Errorf("%s: %s has no default", schemaName, path))
