@@ -19,7 +19,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-var renderTargets = []string{"apply", "external-secrets", "ansible"}
+var renderTargets = []string{"apply", "kustomize", "external-secrets", "ansible"}
 
 func newConfigRenderCommand() *cobra.Command {
 	var what configFlags
@@ -28,13 +28,16 @@ func newConfigRenderCommand() *cobra.Command {
 		Use:   "render",
 		Short: "Render the configuration of OpenStack's pods and nodes",
 		Long: `Render the configuration of an OpenStack cluster's pods and nodes from a region file: every file, as regiond
-applies it. Nothing is changed, and no control plane is needed: nodes are those that the region file names, or the
-hosts of the control plane if it answers.
+applies it, and of nodes the network and kernel arguments that their profile gives them. Nothing is changed, and no
+control plane is needed: nodes are those that the region file names, or the hosts of the control plane if it answers.
+The profile of a server that its inventory decides is known on the seed host only.
 
 Secrets are shown as <secret:PATH>, unless --with-secrets reads them from the control plane.
 
 Targets, all made of the same templates, values and secrets:
   apply             the files themselves
+  kustomize         base and overlay of the Kubernetes objects: "kustomize build overlay" makes what apply does. The
+                    operator's patches are in it, nodes are not. Digests of images that were not built are zeros
   external-secrets  a ConfigMap and an ExternalSecret (external-secrets.io/v1) for each role: secrets are left to
                     the operator, all else is filled in
   ansible           a playbook with Jinja2 templates, group_vars and host_vars; secrets are in a file of their own`,
@@ -129,6 +132,9 @@ type configInput struct {
 	source  *configgen.Source
 	cluster configgen.Cluster
 	nodes   []configgen.Node
+	// profiles of nodes by name, as far as they are known.
+	profiles map[string]*region.Profile
+	region   *region.Region
 }
 
 // render renders everything once before it emits anything: nothing is written of what has an error in it.
@@ -142,9 +148,28 @@ func (in *configInput) render(target string, emit configgen.Emit) error {
 		return in.source.ExternalSecrets(in.cluster, in.nodes, emit)
 	case "ansible":
 		return in.source.Ansible(in.cluster, in.nodes, emit)
+	case "kustomize":
+		return in.manifests(emit)
 	}
-	_, err := in.source.Apply(in.cluster, in.nodes, emit)
-	return err
+	if _, err := in.source.Apply(in.cluster, in.nodes, emit); err != nil {
+		return err
+	}
+	for _, n := range in.nodes {
+		p := in.profiles[n.Name]
+		if p == nil {
+			continue
+		}
+		outputs, err := hostOutputs(n.Name, p)
+		if err != nil {
+			return err
+		}
+		for _, o := range outputs {
+			if err := emit(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // configFlags say of which cluster and nodes the configuration is.
@@ -207,7 +232,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &configInput{}
+	in := &configInput{region: doc.Region}
 	if in.source, err = configgen.Load(templates.FS); err != nil {
 		return nil, err
 	}
@@ -237,6 +262,9 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	if apiErr != nil {
 		api = nil
 	} else if in.cluster.KeystoneRegion, err = rollout.EndpointRegion(ctx, api, doc.Region.Name, declaration.Name); err != nil {
+		return nil, err
+	}
+	if in.profiles, err = profilesOf(ctx, api, doc.Region); err != nil {
 		return nil, err
 	}
 	in.nodes, err = f.chooseNodes(ctx, api, doc.Region, declaration)

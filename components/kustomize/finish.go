@@ -138,16 +138,23 @@ func mountedAt(volume string, containers []map[string]any) (string, error) {
 	return at, nil
 }
 
+// podSpecPath is where the specification of a kind's pods is, nil if it has none.
+func podSpecPath(kind string) []string {
+	switch kind {
+	case "Deployment", "StatefulSet", "DaemonSet", "Job":
+		return []string{"spec", "template", "spec"}
+	case "CronJob":
+		return []string{"spec", "jobTemplate", "spec", "template", "spec"}
+	case "Pod":
+		return []string{"spec"}
+	}
+	return nil
+}
+
 // podSpec is the specification of an object's pods, nil if it has none.
 func podSpec(u *unstructured.Unstructured) (map[string]any, error) {
-	where := []string{"spec", "template", "spec"}
-	switch u.GetKind() {
-	case "Deployment", "StatefulSet", "DaemonSet", "Job":
-	case "CronJob":
-		where = []string{"spec", "jobTemplate", "spec", "template", "spec"}
-	case "Pod":
-		where = where[:1]
-	default:
+	where := podSpecPath(u.GetKind())
+	if where == nil {
 		return nil, nil
 	}
 	spec := u.Object

@@ -88,7 +88,22 @@ func Build(base fs.FS, o Overlay) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, blame(disk, o, patches, err)
 	}
-	var objects []*unstructured.Unstructured
+	objects, err := objectsOf(built)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range objects {
+		if err := o.finish(u); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
+		}
+	}
+	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
+		return strings.Compare(a.GetKind()+"/"+a.GetName(), b.GetKind()+"/"+b.GetName())
+	})
+	return objects, nil
+}
+
+func objectsOf(built resmap.ResMap) (objects []*unstructured.Unstructured, err error) {
 	for _, r := range built.Resources() {
 		m, err := r.Map()
 		if err != nil {
@@ -100,14 +115,6 @@ func Build(base fs.FS, o Overlay) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, u)
 	}
-	for _, u := range objects {
-		if err := o.finish(u); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
-		}
-	}
-	slices.SortFunc(objects, func(a, b *unstructured.Unstructured) int {
-		return strings.Compare(a.GetKind()+"/"+a.GetName(), b.GetKind()+"/"+b.GetName())
-	})
 	return objects, nil
 }
 
@@ -162,21 +169,9 @@ func load(base fs.FS) (filesys.FileSystem, error) {
 }
 
 func run(disk filesys.FileSystem, o Overlay, patches []patch) (resmap.ResMap, error) {
-	k := types.Kustomization{
-		TypeMeta:  types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind},
-		Resources: []string{"../" + path.Base(baseDir)},
-		Namespace: o.Namespace,
-		Labels:    []types.Label{{Pairs: o.Labels, IncludeTemplates: true}},
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Images)) {
-		repository, digest, ok := strings.Cut(o.Images[name], "@")
-		if !ok {
-			return nil, fmt.Errorf("image %s: %q is not pinned by a digest", name, o.Images[name])
-		}
-		k.Images = append(k.Images, types.Image{Name: name, NewName: repository, Digest: digest})
-	}
-	for _, p := range patches {
-		k.Patches = append(k.Patches, types.Patch{Patch: p.text, Target: p.target})
+	k, err := o.kustomization(patches)
+	if err != nil {
+		return nil, err
 	}
 	b, err := yaml.Marshal(k)
 	if err != nil {
@@ -186,6 +181,27 @@ func run(disk filesys.FileSystem, o Overlay, patches []patch) (resmap.ResMap, er
 		return nil, err
 	}
 	return krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, overlayDir)
+}
+
+// kustomization of the overlay.
+func (o Overlay) kustomization(patches []patch) (types.Kustomization, error) {
+	k := types.Kustomization{
+		TypeMeta:  types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind},
+		Resources: []string{"../" + path.Base(baseDir)},
+		Namespace: o.Namespace,
+		Labels:    []types.Label{{Pairs: o.Labels, IncludeTemplates: true}},
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Images)) {
+		repository, digest, ok := strings.Cut(o.Images[name], "@")
+		if !ok {
+			return k, fmt.Errorf("image %s: %q is not pinned by a digest", name, o.Images[name])
+		}
+		k.Images = append(k.Images, types.Image{Name: name, NewName: repository, Digest: digest})
+	}
+	for _, p := range patches {
+		k.Patches = append(k.Patches, types.Patch{Patch: p.text, Target: p.target})
+	}
+	return k, nil
 }
 
 // blame names the operator's file that makes the build fail: the first without which it does not.

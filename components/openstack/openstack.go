@@ -155,9 +155,7 @@ func (c *Composer) desired(in Input) (*State, error) {
 		return nil, fmt.Errorf("there are no images of release %s; build them with: regiond image build --components --openstack %s",
 			in.Cluster.Spec.Release, in.Cluster.Spec.Release)
 	}
-	values, warnings, err := c.source.Values(configgen.Cluster{
-		Declaration: &in.Cluster.Spec.OpenStackDeclaration, Region: in.RegionName, KeystoneRegion: in.Cluster.EndpointRegion(), Secrets: in.Secrets,
-	})
+	values, warnings, err := c.source.Values(in.generated())
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,15 @@ func Releases() []string {
 }
 
 // embedded returns a file of the recipe; one that is missing is empty, which parsing refuses.
+// ImageNames are the images of a release.
+func ImageNames(release string) ([]string, error) {
+	r, err := recipeOf(release)
+	if err != nil {
+		return nil, err
+	}
+	return r.names(), nil
+}
+
 // Debian is the release of Debian whose packages a release of OpenStack is built from, "" for an unknown one.
 func Debian(release string) string {
 	r, err := recipeOf(release)
