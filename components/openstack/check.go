@@ -34,7 +34,7 @@ func Check(doc *region.Document, readPatches func(dir string) ([]region.Patch, e
 			problems = append(problems, c.checkPatches(doc, d, field, readPatches)...)
 		}
 	}
-	return problems, nil
+	return problems.Merge(nil), nil // in the order of the file
 }
 
 // atField is a problem at its field's place. One that is not in the file is the cluster's.
