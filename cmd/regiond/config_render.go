@@ -211,16 +211,8 @@ func (f *configFlags) region(cmd *cobra.Command) (*region.Document, error) {
 		doc, _, err := loadChecked(cmd, f.file)
 		return doc, err
 	}
-	data, name, err := readRegionFile(cmd, f.file)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := region.Load(data, name)
-	if err != nil {
-		return nil, err
-	}
-	region.Default(doc.Region)
-	return doc, nil
+	doc, _, err := loadDocument(cmd, f.file)
+	return doc, err
 }
 
 func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {

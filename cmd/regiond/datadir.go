@@ -53,6 +53,15 @@ func dataDirOf(file string) (string, error) {
 
 // loadRegion reads a region file that must be right, and fills in its defaults.
 func loadRegion(cmd *cobra.Command, file string) (*region.Region, []byte, error) {
+	doc, data, err := loadDocument(cmd, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return doc.Region, data, nil
+}
+
+// loadDocument is loadRegion with the places of fields.
+func loadDocument(cmd *cobra.Command, file string) (*region.Document, []byte, error) {
 	data, name, err := readRegionFile(cmd, file)
 	if err != nil {
 		return nil, nil, err
@@ -62,5 +71,5 @@ func loadRegion(cmd *cobra.Command, file string) (*region.Region, []byte, error)
 		return nil, nil, err
 	}
 	region.Default(doc.Region)
-	return doc.Region, data, nil
+	return doc, data, nil
 }

@@ -20,6 +20,7 @@ import (
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/systemd"
+	"regiond.dev/regiond/components/openstack"
 )
 
 func newRunCommand() *cobra.Command {
@@ -55,10 +56,11 @@ details to DATA-DIR/log/regiond.log and to one log for each component beside it.
 func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error {
 	ordinaryUmask()
 	started := time.Now()
-	r, _, err := loadRegion(cmd, file)
+	doc, _, err := loadDocument(cmd, file)
 	if err != nil {
 		return err
 	}
+	r := doc.Region
 	if file, err = filepath.Abs(file); err != nil {
 		return err
 	}
@@ -66,6 +68,14 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	output := &lumberjack.Logger{Filename: bootstrap.LogPath(dataDir), MaxSize: 50, MaxBackups: 3}
 	log := slog.New(logHandler(output, format, level))
 	captureLogs(log)
+	// A region that runs starts with what it has: what is wrong with its clusters is refused when it is applied.
+	problems, err := openstack.Check(doc, nil)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		log.Warn("region file", slog.String("problem", p.String()))
+	}
 
 	service := systemd.Notifier{Socket: os.Getenv("NOTIFY_SOCKET")}
 	if err := os.Unsetenv("NOTIFY_SOCKET"); err != nil {

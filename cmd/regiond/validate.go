@@ -96,11 +96,7 @@ func validateRegion(data []byte, name string, offline bool) (region.Problems, er
 // loadChecked reads a region file of which everything must be right, its OpenStack clusters included, and fills in its defaults.
 // Warnings go to standard error.
 func loadChecked(cmd *cobra.Command, file string) (*region.Document, []byte, error) {
-	data, name, err := readRegionFile(cmd, file)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := region.Load(data, name)
+	doc, data, err := loadDocument(cmd, file)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +110,6 @@ func loadChecked(cmd *cobra.Command, file string) (*region.Document, []byte, err
 	for _, p := range problems {
 		cmd.PrintErrln(p.String())
 	}
-	region.Default(doc.Region)
 	return doc, data, nil
 }
 
