@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"log/slog"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 	credentials := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return c.requests(ctx, func(s *region.Server) bool { return CredentialsSecret(s.Spec.BMC.Credentials) == o.GetName() })
 	})
-	// A server that appears, changes or goes may make, or mend, a duplicate of another.
+	// A server that appears, changes or goes may make or end a duplicate of another.
 	same := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		names, err := duplicates(ctx, c.Client, o.(*region.Server))
 		if err != nil {
@@ -70,7 +71,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 func (c *Controller) requests(ctx context.Context, take func(*region.Server) bool) []reconcile.Request {
 	var list region.ServerList
 	if err := c.Client.List(ctx, &list); err != nil {
-		c.Log.Error("list servers", "error", err)
+		c.Log.Error("list servers", slog.Any("error", err))
 		return nil
 	}
 	var r []reconcile.Request

@@ -49,7 +49,7 @@ func NewPool(c Config) (*Pool, error) {
 		err = b.ForEach(func(k, v []byte) error {
 			var l Lease
 			if err := json.Unmarshal(v, &l); err != nil || l.Address.String() != string(k) {
-				c.Log.Error("lease is unreadable, forgetting it", "key", string(k), "error", err)
+				c.Log.Error("lease is unreadable, forgetting it", slog.String("key", string(k)), slog.Any("error", err))
 				stale = append(stale, k)
 				return nil
 			}

@@ -88,12 +88,12 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 		}
 		if err != nil {
 			// ICMP errors of earlier packets (the interface went down) show here; they pass.
-			s.config.Log.Warn("DHCP read failed", "interface", s.config.Interface, "error", err)
+			s.config.Log.Warn("DHCP read failed", slog.String("interface", s.config.Interface), slog.Any("error", err))
 			continue
 		}
 		r, err := Parse(buf[:n])
 		if err != nil {
-			s.drop(dropReason(err), "error", err, "bytes", n)
+			s.drop(dropReason(err), slog.Any("error", err), slog.Int("bytes", n))
 			continue
 		}
 		select {
@@ -125,24 +125,24 @@ func (s *sender) send(b []byte, to netip.AddrPort) error {
 func (s *Server) handle(ctx context.Context, out *sender, r Request) {
 	s.metrics.requests.WithLabelValues(typeLabel(r.Type)).Inc()
 	reply := s.answer(ctx, r)
-	log := s.config.Log.With("client", r.Client)
+	log := s.config.Log.With(slog.String("client", r.Client))
 	if reply.Unsupported {
 		s.metrics.unsupported.WithLabelValues(architectures(r.Boot)).Inc()
-		log.Warn("no boot loader for this firmware; it gets an address only", "architecture", architectures(r.Boot), "uuid", r.Boot.UUID)
+		log.Warn("no boot loader for this firmware; it gets an address only", slog.String("architecture", architectures(r.Boot)), slog.Any("uuid", r.Boot.UUID))
 	}
 	if reply.Drop != "" {
-		s.drop(reply.Drop, "client", r.Client, "type", r.Type.String())
+		s.drop(reply.Drop, slog.String("client", r.Client), slog.String("type", r.Type.String()))
 	}
 	if reply.Packet == nil || ctx.Err() != nil {
 		return
 	}
 	if err := out.send(reply.Packet.ToBytes(), reply.To); err != nil {
-		log.Error("DHCP reply was not sent", "to", reply.To, "error", err)
+		log.Error("DHCP reply was not sent", slog.Any("to", reply.To), slog.Any("error", err))
 		return
 	}
 	t := reply.Packet.MessageType().String()
 	s.metrics.replies.WithLabelValues(t).Inc()
-	log.Info("DHCP "+t, "address", reply.Packet.YourIPAddr, "file", reply.Packet.BootFileName, "to", reply.To, "uuid", r.Boot.UUID)
+	log.Info("DHCP "+t, slog.String("address", reply.Packet.YourIPAddr.String()), slog.String("file", reply.Packet.BootFileName), slog.Any("to", reply.To), slog.Any("uuid", r.Boot.UUID))
 }
 
 // answer decides, and makes the effect durable.
@@ -156,7 +156,7 @@ func (s *Server) answer(ctx context.Context, r Request) Reply {
 		case errors.Is(err, errExhausted):
 			s.exhausted(r)
 		case err != nil:
-			s.config.Log.Error("no address was chosen for a client", "client", r.Client, "error", err)
+			s.config.Log.Error("no address was chosen for a client", slog.String("client", r.Client), slog.Any("error", err))
 			return Reply{Drop: "database"}
 		}
 		known.Own = own
@@ -164,11 +164,11 @@ func (s *Server) answer(ctx context.Context, r Request) Reply {
 	reply := Decide(r, known, s.config, s.config.Now())
 	if reply.Effect == EffectQuarantine {
 		s.metrics.conflicts.Inc()
-		s.config.Log.Error("a client found its address in use: find the stranger (arping) and move it out of the DHCP range",
-			"address", reply.Address, "client", r.Client, "quarantine", quarantine)
+		s.config.Log.Error("a client found its address in use: find the station that uses it (arping) and move it out of the DHCP range",
+			slog.String("address", reply.Address.String()), slog.String("client", r.Client), slog.Duration("quarantine", quarantine))
 	}
 	if err := s.pool.Apply(r.Client, reply); err != nil {
-		s.config.Log.Error("lease was not recorded, so it is not given", "client", r.Client, "error", err)
+		s.config.Log.Error("lease was not recorded, so it is not given", slog.String("client", r.Client), slog.Any("error", err))
 		return Reply{Drop: "database"}
 	}
 	return reply
@@ -183,14 +183,14 @@ func (s *Server) reserve(ctx context.Context, r Request) (Lease, error) {
 		}
 		user, err := s.config.Prober.Probe(ctx, l.Address)
 		if err != nil {
-			s.config.Log.Warn("address could not be probed, offering it all the same", "lease", l, "error", err)
+			s.config.Log.Warn("address could not be probed, offering it all the same", slog.Any("lease", l), slog.Any("error", err))
 		}
 		if user == nil || user.String() == r.Client {
 			return s.pool.Offer(l, s.config.Now()), nil
 		}
 		s.metrics.conflicts.Inc()
-		s.config.Log.Error("address in the DHCP range is used by a stranger: move it out of the range",
-			"address", l.Address, "station", user, "quarantine", quarantine)
+		s.config.Log.Error("address in the DHCP range is used by a station that did not lease it: move it out of the range",
+			slog.String("address", l.Address.String()), slog.String("station", user.String()), slog.Duration("quarantine", quarantine))
 		stranger := Reply{Effect: EffectQuarantine, Address: l.Address, Expires: s.config.Now().Add(quarantine)}
 		if err := s.pool.Apply(r.Client, stranger); err != nil {
 			return Lease{}, err
@@ -205,7 +205,7 @@ func (s *Server) exhausted(r Request) {
 	now := s.config.Now().Unix()
 	if last := s.warned.Load(); now-last >= 60 && s.warned.CompareAndSwap(last, now) {
 		s.config.Log.Error("no DHCP address for a client: widen the DHCP range of the provisioning network or shorten the lease time",
-			"client", r.Client, "range", s.config.RangeFirst.String()+"-"+s.config.RangeLast.String())
+			slog.String("client", r.Client), slog.String("range", s.config.RangeFirst.String()+"-"+s.config.RangeLast.String()))
 	}
 }
 
