@@ -10,7 +10,6 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
-	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
@@ -19,7 +18,7 @@ import (
 type driver interface {
 	bmc.Session
 	Probe(ctx context.Context) (bmc.Info, error)
-	Power(ctx context.Context) (bmc.PowerState, error)
+	Power(ctx context.Context) (region.PowerState, error)
 	SetPower(ctx context.Context, action bmc.PowerAction) error
 	ShutDown(ctx context.Context) error
 	SetNetworkBoot(ctx context.Context, mode inventory.FirmwareMode) error
@@ -45,37 +44,23 @@ func newBMCs(log *slog.Logger, registry prometheus.Registerer) (*bmcs, error) {
 	})}, nil
 }
 
-func (b *bmcs) get(ctx context.Context, t bmc.Target) (driver, error) {
-	s, err := b.pool.Get(ctx, t)
-	return s, classify(err)
-}
-
-// classify marks refused credentials for the controllers. That is the only kind of error after which
-// nothing may be tried: everything else that a BMC can't do now it may do after an update or a reset.
-func classify(err error) error {
-	if bmc.Refused(err) {
-		return fmt.Errorf("%w: %w", server.ErrCredentials, err)
-	}
-	return err
-}
-
 func (b *bmcs) Probe(ctx context.Context, t bmc.Target) (region.BMCStatus, region.PowerState, error) {
-	s, err := b.get(ctx, t)
+	s, err := b.pool.Get(ctx, t)
 	if err != nil {
 		return region.BMCStatus{}, region.PowerUnknown, err
 	}
 	info, err := s.Probe(ctx)
 	if err != nil {
-		return region.BMCStatus{}, region.PowerUnknown, classify(err)
+		return region.BMCStatus{}, region.PowerUnknown, err
 	}
 	power, err := s.Power(ctx)
 	if err != nil {
-		return region.BMCStatus{}, region.PowerUnknown, classify(err)
+		return region.BMCStatus{}, region.PowerUnknown, err
 	}
 	return region.BMCStatus{
 		Manufacturer: info.Manufacturer, Product: info.Product, SerialNumber: info.SerialNumber,
 		SystemUUID: info.SystemUUID, FirmwareVersion: info.FirmwareVersion,
-	}, region.PowerState(power), nil
+	}, power, nil
 }
 
 // Identify asks a BMC only who it is.
@@ -85,16 +70,16 @@ func (b *bmcs) Identify(ctx context.Context, t bmc.Target) (region.BMCStatus, er
 }
 
 func (b *bmcs) Power(ctx context.Context, t bmc.Target) (region.PowerState, error) {
-	s, err := b.get(ctx, t)
+	s, err := b.pool.Get(ctx, t)
 	if err != nil {
 		return region.PowerUnknown, err
 	}
 	power, err := s.Power(ctx)
-	return region.PowerState(power), classify(err)
+	return power, err
 }
 
 func (b *bmcs) SetPower(ctx context.Context, t bmc.Target, state region.PowerState) error {
-	s, err := b.get(ctx, t)
+	s, err := b.pool.Get(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -102,23 +87,23 @@ func (b *bmcs) SetPower(ctx context.Context, t bmc.Target, state region.PowerSta
 	if state == region.PowerOff {
 		action = bmc.Off
 	}
-	return classify(s.SetPower(ctx, action))
+	return s.SetPower(ctx, action)
 }
 
 func (b *bmcs) ShutDown(ctx context.Context, t bmc.Target) error {
-	s, err := b.get(ctx, t)
+	s, err := b.pool.Get(ctx, t)
 	if err != nil {
 		return err
 	}
-	return classify(s.ShutDown(ctx))
+	return s.ShutDown(ctx)
 }
 
 func (b *bmcs) SetNetworkBoot(ctx context.Context, t bmc.Target, mode inventory.FirmwareMode) error {
-	s, err := b.get(ctx, t)
+	s, err := b.pool.Get(ctx, t)
 	if err != nil {
 		return err
 	}
-	return classify(s.SetNetworkBoot(ctx, mode))
+	return s.SetNetworkBoot(ctx, mode)
 }
 
 func (b *bmcs) Forget(ctx context.Context, address netip.AddrPort) error {

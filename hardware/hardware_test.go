@@ -3,7 +3,6 @@ package hardware
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,9 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/enrollment"
-	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/region"
 )
@@ -90,24 +87,5 @@ func TestImages(t *testing.T) {
 	write("trixie-2", "trixie-1")
 	if _, _, err := read(); err == nil {
 		t.Error("an image whose manifest is another's was taken")
-	}
-}
-
-func TestClassify(t *testing.T) {
-	for _, tt := range []struct {
-		err     error
-		refused bool
-	}{
-		{nil, false},
-		{errors.New("timeout"), false},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonAuthenticationFailed, Username: "admin"}, true},
-		{fmt.Errorf("open: %w", &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonPrivilegeInsufficient}), true},
-		{&bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonUnsupportedByBMC}, false},
-		{&bmc.Error{Policy: bmc.Retry, Reason: region.ReasonUnreachable}, false},
-	} {
-		got := classify(tt.err)
-		if errors.Is(got, server.ErrCredentials) != tt.refused || (got == nil) != (tt.err == nil) {
-			t.Errorf("%v: %v", tt.err, got)
-		}
 	}
 }

@@ -1,15 +1,5 @@
 package bmc
 
-// PowerState is the observed power state of a server.
-type PowerState string
-
-// Power states, spelled as in the Server resource.
-const (
-	PowerOn      PowerState = "On"
-	PowerOff     PowerState = "Off"
-	PowerUnknown PowerState = "Unknown"
-)
-
 // PowerAction is what can be done to the power of a server.
 type PowerAction string
 

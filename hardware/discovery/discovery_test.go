@@ -3,7 +3,6 @@ package discovery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -98,7 +97,7 @@ func (l *lab) scan(_ context.Context, addresses []netip.AddrPort) ([]netip.AddrP
 func (l *lab) identify(_ context.Context, a bmc.Target) (region.BMCStatus, error) {
 	l.logins++
 	if l.refuse {
-		return region.BMCStatus{}, fmt.Errorf("no: %w", server.ErrCredentials)
+		return region.BMCStatus{}, &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonAuthenticationFailed}
 	}
 	b := l.says[a.Address.String()]
 	if b.Product == "broken" {

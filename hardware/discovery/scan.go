@@ -151,7 +151,7 @@ func final(err error) bool {
 	case region.ReasonBMCKeyRequired, region.ReasonBMCKeyRefused:
 		return true
 	}
-	return errors.Is(err, server.ErrCredentials)
+	return bmc.Refused(err)
 }
 
 // identify asks a BMC who it is.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 
 	"regiond.dev/regiond/hardware/bmc"
@@ -11,7 +10,8 @@ import (
 )
 
 // BMCs is what the controller needs of baseboard management controllers. The implementation
-// keeps one session per BMC and sends its commands one after the other.
+// keeps one session per BMC and sends its commands one after the other. Errors MAY be a *bmc.Error, whose
+// policy and reason decide what comes next.
 type BMCs interface {
 	// Probe asks a BMC who it is, and for the power state.
 	Probe(ctx context.Context, a bmc.Target) (region.BMCStatus, region.PowerState, error)
@@ -28,9 +28,6 @@ type BMCs interface {
 	// Forget ends the session with a BMC, and what is remembered of it, such as refused credentials.
 	Forget(ctx context.Context, address netip.AddrPort) error
 }
-
-// ErrCredentials marks errors of BMCs that refused a user: trying again may lock the user out.
-var ErrCredentials = errors.New("credentials refused")
 
 // Guests is what the controller asks about the guests on a host before it ends the host's system.
 type Guests interface {

@@ -137,7 +137,7 @@ func (o *observed) note(err error, outcome Outcome, count *int) {
 	switch {
 	case err == nil:
 		*count = 0
-	case errors.Is(err, ErrCredentials):
+	case bmc.Refused(err):
 		o.Outcome, o.Reason, o.Error, o.Power = OutcomeRefused, reasonOf(err), err.Error(), region.PowerUnknown
 		o.NextTry = o.Time.Add(refusedRetry)
 	default:
@@ -199,7 +199,7 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 	log := c.Log.With(slog.String("server", s.Name), slog.String("action", actionName(action)), slog.String("consent", string(consent)))
 	o := c.observations.get(s.UID)
 	o.Observation = Observation{Outcome: OutcomeAnswered, Time: c.Now(), Power: power, CredentialsVersion: version, Generation: s.Generation}
-	if _, soft := action.(ShutDown); soft && err != nil && !errors.Is(err, ErrCredentials) {
+	if _, soft := action.(ShutDown); soft && err != nil && !bmc.Refused(err) {
 		// Many BMCs don't do it. The system gets its time all the same.
 		log.Info("BMC did not pass on the request to shut down", slog.Any("error", err))
 		err = nil

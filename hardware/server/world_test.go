@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http/httptest"
@@ -87,7 +86,7 @@ func (w *world) Power(_ context.Context, a bmc.Target) (region.PowerState, error
 	}
 	if a.Password != w.password {
 		w.asked++
-		return region.PowerUnknown, fmt.Errorf("%s@%s: %w", a.Username, a.Address, server.ErrCredentials)
+		return region.PowerUnknown, &bmc.Error{Policy: bmc.Terminal, Reason: region.ReasonAuthenticationFailed, Address: a.Address, Username: a.Username, Detail: "refused"}
 	}
 	return w.power, nil
 }

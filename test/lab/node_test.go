@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/namespace"
 )
 
@@ -122,14 +122,14 @@ func TestNamespaceNode(t *testing.T) {
 	if err := l.network(); err != nil {
 		t.Fatal(err)
 	}
-	power := func(action string, want bmc.PowerState) {
+	power := func(action string, want region.PowerState) {
 		t.Helper()
 		if got, err := l.PowerNode(t.Context(), "n1", action, program); err != nil || got != want {
 			t.Fatalf("power %s: %v, %v", action, got, err)
 		}
 	}
-	power("status", bmc.PowerOff)
-	power("on", bmc.PowerOn)
+	power("status", region.PowerOff)
+	power("on", region.PowerOn)
 	first := agentLog(t, l, 1)
 	for _, want := range []string{
 		"init pid=1 host=n1 boots=\n", "\ndevices\n", "inet 10.99.0.11/24", "data0", l.macAddress(0, dataInterface),
@@ -157,13 +157,13 @@ func TestNamespaceNode(t *testing.T) {
 		t.Fatalf("processes %v, %v", processes, err)
 	}
 
-	power("off", bmc.PowerOff)
+	power("off", region.PowerOff)
 	for _, pid := range processes {
 		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid), "root", "var/log/agent.log")); err == nil {
 			t.Errorf("process %d outlived the power cut", pid)
 		}
 	}
-	power("cycle", bmc.PowerOn)
+	power("cycle", region.PowerOn)
 	second := agentLog(t, l, 2)
 	if !strings.Contains(second, "boots=x\n") {
 		t.Errorf("the data partition was lost:\n%s", second)
@@ -171,7 +171,7 @@ func TestNamespaceNode(t *testing.T) {
 	if strings.Contains(second, "File exists") {
 		t.Errorf("a network device outlived the power cut:\n%s", second)
 	}
-	power("cycle", bmc.PowerOn)
+	power("cycle", region.PowerOn)
 	agentLog(t, l, 3)
 }
 

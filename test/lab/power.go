@@ -12,6 +12,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/bmc/ipmi"
+	"regiond.dev/regiond/region"
 )
 
 // PowerActions that `regiond lab power` knows, by name.
@@ -46,58 +47,58 @@ func (l Lab) RunInSeedNetwork(ctx context.Context, stdout io.Writer, args ...str
 
 // Power does something to a machine's power through its BMC, as regiond does, and returns the
 // state that is observed then. The caller is in the seed host's network namespace.
-func (l Lab) Power(ctx context.Context, name, action string) (bmc.PowerState, error) {
+func (l Lab) Power(ctx context.Context, name, action string) (region.PowerState, error) {
 	if err := l.CheckPower(name, action); err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	i, err := l.index(name)
 	if err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	user, err := l.credentials()
 	if err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	d, err := ipmi.New(ipmi.Config{Target: bmc.Target{Address: bmcAddressPort(i), Username: user.Username, Password: user.Password}})
 	if err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	defer func() { _ = d.Close(ctx) }() // the BMC ends the session by itself
 	if action != actionStatus {
 		if err := d.SetPower(ctx, PowerActions[action]); err != nil {
-			return bmc.PowerUnknown, err
+			return region.PowerUnknown, err
 		}
 	}
 	return d.Power(ctx)
 }
 
 // PowerNode does to a namespace node what Power does to a virtual server. It has no button to press: shutdown is off.
-func (l Lab) PowerNode(ctx context.Context, name, action, program string) (bmc.PowerState, error) {
+func (l Lab) PowerNode(ctx context.Context, name, action, program string) (region.PowerState, error) {
 	if err := l.CheckPower(name, action); err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	i, err := l.index(name)
 	if err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	if action != actionStatus && PowerActions[action] != bmc.On {
 		if err := l.stopNode(name); err != nil {
-			return bmc.PowerUnknown, err
+			return region.PowerUnknown, err
 		}
 	}
 	if a := PowerActions[action]; a == bmc.On || a == bmc.Cycle {
 		if _, err := l.startNode(ctx, i, program); err != nil {
-			return bmc.PowerUnknown, err
+			return region.PowerUnknown, err
 		}
 	}
 	pid, err := l.process(nodeProcess(name))
 	switch {
 	case err != nil:
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	case pid == 0:
-		return bmc.PowerOff, nil
+		return region.PowerOff, nil
 	}
-	return bmc.PowerOn, nil
+	return region.PowerOn, nil
 }
 
 // VM tells whether a machine is a virtual server.

@@ -86,26 +86,26 @@ func TestPower(t *testing.T) {
 	s := bmctest.Start(t)
 	b := driver(t, config(s.Address))
 	ctx := t.Context()
-	state := func(want bmc.PowerState) {
+	state := func(want region.PowerState) {
 		t.Helper()
 		got, err := b.Power(ctx)
 		must(t, err)
-		if got != want || s.Machine.On() != (want == bmc.PowerOn) {
+		if got != want || s.Machine.On() != (want == region.PowerOn) {
 			t.Fatalf("BMC says %s, machine on=%v, want %s", got, s.Machine.On(), want)
 		}
 	}
-	state(bmc.PowerOff)
+	state(region.PowerOff)
 	must(t, b.SetPower(ctx, bmc.On))
-	state(bmc.PowerOn)
+	state(region.PowerOn)
 	must(t, b.SetPower(ctx, bmc.On))
 	must(t, b.SetPower(ctx, bmc.Cycle))
-	state(bmc.PowerOn)
+	state(region.PowerOn)
 	must(t, b.SetPower(ctx, bmc.SoftOff))
-	state(bmc.PowerOff)
+	state(region.PowerOff)
 	must(t, b.SetPower(ctx, bmc.SoftOff))
 	must(t, b.SetPower(ctx, bmc.Off))
 	must(t, b.SetPower(ctx, bmc.Cycle))
-	state(bmc.PowerOn)
+	state(region.PowerOn)
 	must(t, b.SetPower(ctx, bmc.Off))
 	if got := strings.Join(s.Machine.Actions(), " "); got != "on off on soft on off" {
 		t.Errorf("the machine saw %q", got)
@@ -451,7 +451,7 @@ func TestRestartedBMC(t *testing.T) {
 	s.Restart()
 	state, err := b.Power(t.Context())
 	must(t, err)
-	if state != bmc.PowerOn {
+	if state != region.PowerOn {
 		t.Errorf("power %s", state)
 	}
 	s.Stop()

@@ -118,8 +118,8 @@ func TestIpmiSim(t *testing.T) {
 	}
 	for _, step := range []struct {
 		action bmc.PowerAction
-		want   bmc.PowerState
-	}{{bmc.On, bmc.PowerOn}, {bmc.Cycle, bmc.PowerOn}, {bmc.SoftOff, bmc.PowerOff}, {bmc.On, bmc.PowerOn}, {bmc.Off, bmc.PowerOff}} {
+		want   region.PowerState
+	}{{bmc.On, region.PowerOn}, {bmc.Cycle, region.PowerOn}, {bmc.SoftOff, region.PowerOff}, {bmc.On, region.PowerOn}, {bmc.Off, region.PowerOff}} {
 		must(t, b.SetPower(ctx, step.action))
 		got, err := b.Power(ctx)
 		must(t, err)
@@ -165,7 +165,7 @@ func TestIpmiSimBMCKey(t *testing.T) {
 		switch {
 		case tt.reason != "":
 			check(t, err, bmc.Retry, tt.reason)
-		case err != nil || power != bmc.PowerOff:
+		case err != nil || power != region.PowerOff:
 			t.Errorf("with the right key: power %s, %v, want Off", power, err)
 		}
 	}

@@ -14,15 +14,15 @@ import (
 )
 
 // Power reads the power state.
-func (b *BMC) Power(ctx context.Context) (bmc.PowerState, error) {
+func (b *BMC) Power(ctx context.Context) (region.PowerState, error) {
 	var r chassis.GetChassisStatusResponse
 	if err := b.do(ctx, "read power state", &chassis.GetChassisStatusRequest{}, &r); err != nil {
-		return bmc.PowerUnknown, err
+		return region.PowerUnknown, err
 	}
 	if r.PowerIsOn {
-		return bmc.PowerOn, nil
+		return region.PowerOn, nil
 	}
-	return bmc.PowerOff, nil
+	return region.PowerOff, nil
 }
 
 // SetPower acts and returns when the state that the action leads to was observed, or with an error when ctx ends
@@ -30,16 +30,16 @@ func (b *BMC) Power(ctx context.Context) (bmc.PowerState, error) {
 func (b *BMC) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	switch action {
 	case bmc.On:
-		return b.reach(ctx, bmc.PowerOn, chassis.ChassisControlPowerUp)
+		return b.reach(ctx, region.PowerOn, chassis.ChassisControlPowerUp)
 	case bmc.Off:
-		return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+		return b.reach(ctx, region.PowerOff, chassis.ChassisControlPowerDown)
 	case bmc.Cycle:
 		// The BMC's own power cycle command is not used: it cannot be observed, is refused with 0xD5 by
 		// a server that is off, and a repeated packet would cycle twice.
-		if err := b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown); err != nil {
+		if err := b.reach(ctx, region.PowerOff, chassis.ChassisControlPowerDown); err != nil {
 			return err
 		}
-		return b.reach(ctx, bmc.PowerOn, chassis.ChassisControlPowerUp)
+		return b.reach(ctx, region.PowerOn, chassis.ChassisControlPowerUp)
 	case bmc.SoftOff:
 		return b.softOff(ctx)
 	}
@@ -47,14 +47,14 @@ func (b *BMC) SetPower(ctx context.Context, action bmc.PowerAction) error {
 }
 
 // reach brings the server into the wished state by the given command.
-func (b *BMC) reach(ctx context.Context, wish bmc.PowerState, control chassis.ChassisControl) error {
+func (b *BMC) reach(ctx context.Context, wish region.PowerState, control chassis.ChassisControl) error {
 	operation := "power " + string(wish)
 	// A context with a deadline is the bound; it goes by the machine's clock, not by b.c.Clock.
 	_, bounded := ctx.Deadline()
 	deadline := b.c.Clock.Now().Add(b.c.PowerTimeout)
 	var sent time.Time
 	var refusal, silence error // of the last control command, and of the last look at the state
-	state := bmc.PowerUnknown
+	state := region.PowerUnknown
 	for {
 		observed, err := b.Power(ctx)
 		switch {
@@ -62,7 +62,7 @@ func (b *BMC) reach(ctx context.Context, wish bmc.PowerState, control chassis.Ch
 			return nil
 		case err == nil:
 			state, silence = observed, nil
-		case bmc.Class(err) == bmc.Terminal, ctx.Err() != nil && state == bmc.PowerUnknown:
+		case bmc.Class(err) == bmc.Terminal, ctx.Err() != nil && state == region.PowerUnknown:
 			return err
 		case ctx.Err() != nil:
 			return b.unchanged(operation, wish, state, errors.Join(context.Cause(ctx), refusal))
@@ -87,7 +87,7 @@ func (b *BMC) reach(ctx context.Context, wish bmc.PowerState, control chassis.Ch
 	}
 }
 
-func (b *BMC) unchanged(operation string, wish, state bmc.PowerState, cause error) error {
+func (b *BMC) unchanged(operation string, wish, state region.PowerState, cause error) error {
 	return b.fail(bmc.Retry, region.ReasonPowerStateUnchanged, operation,
 		fmt.Sprintf("the power state is %s, not %s", state, wish), "look at the server's console and at the BMC's event log", cause)
 }
@@ -99,7 +99,7 @@ func (b *BMC) control(ctx context.Context, operation string, control chassis.Cha
 // ShutDown asks the operating system to shut down and returns at once. It never cuts the power.
 func (b *BMC) ShutDown(ctx context.Context) error {
 	state, err := b.Power(ctx)
-	if err != nil || state == bmc.PowerOff {
+	if err != nil || state == region.PowerOff {
 		return err
 	}
 	return b.control(ctx, "ask for a shutdown", chassis.ChassisControlSoftShutdown)
@@ -109,7 +109,7 @@ func (b *BMC) ShutDown(ctx context.Context) error {
 func (b *BMC) softOff(ctx context.Context) error {
 	const operation = "soft power off"
 	state, err := b.Power(ctx)
-	if err != nil || state == bmc.PowerOff {
+	if err != nil || state == region.PowerOff {
 		return err
 	}
 	err = b.control(ctx, operation, chassis.ChassisControlSoftShutdown)
@@ -120,23 +120,23 @@ func (b *BMC) softOff(ctx context.Context) error {
 	if err != nil {
 		// Soft shutdown is optional (table 28-4).
 		b.log.Info("BMC does not do a soft power off, cutting the power", slog.Any("error", err))
-		return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+		return b.reach(ctx, region.PowerOff, chassis.ChassisControlPowerDown)
 	}
 	until := b.c.Clock.Now().Add(b.c.SoftOffTimeout)
 	for b.c.Clock.Now().Before(until) {
 		if err := b.sleep(ctx, b.c.PollInterval); err != nil {
-			return b.unchanged(operation, bmc.PowerOff, state, err)
+			return b.unchanged(operation, region.PowerOff, state, err)
 		}
 		state, err = b.Power(ctx)
 		switch {
-		case err == nil && state == bmc.PowerOff:
+		case err == nil && state == region.PowerOff:
 			return nil
 		case bmc.Class(err) == bmc.Terminal:
 			return err
 		case ctx.Err() != nil:
-			return b.unchanged(operation, bmc.PowerOff, state, context.Cause(ctx))
+			return b.unchanged(operation, region.PowerOff, state, context.Cause(ctx))
 		}
 	}
 	b.log.Info("operating system did not shut down in time, cutting the power", slog.Duration("waited", b.c.SoftOffTimeout))
-	return b.reach(ctx, bmc.PowerOff, chassis.ChassisControlPowerDown)
+	return b.reach(ctx, region.PowerOff, chassis.ChassisControlPowerDown)
 }
