@@ -1,5 +1,5 @@
 // Package credentials brings BMC credentials from files on the seed host into encrypted Secrets. The
-// files are the wish: they are read again when they change, and every minute in case a change
+// files say what is wanted: they are read again when they change, and every minute in case a change
 // was missed. region.yaml names the files and never holds a secret.
 package credentials
 

@@ -422,7 +422,7 @@ func TestLossyNetwork(t *testing.T) {
 	}
 }
 
-// What is no IPMI, or is none of this session, is dropped and counted, and the answer behind it is taken.
+// What is not IPMI, or not of this session, is dropped and counted, and the answer behind it is taken.
 func TestMalformedPacketsAreDroppedAndCounted(t *testing.T) {
 	s := bmctest.Start(t)
 	s.Network.NoiseOut(

@@ -46,9 +46,9 @@ func (b *BMC) SetPower(ctx context.Context, action bmc.PowerAction) error {
 	return b.fail(bmc.Terminal, region.ReasonUnsupportedByBMC, "set power", fmt.Sprintf("unknown power action %q", action), "use On, Off, Cycle or SoftOff", nil)
 }
 
-// reach brings the server into the wished state by the given command.
-func (b *BMC) reach(ctx context.Context, wish region.PowerState, control chassis.ChassisControl) error {
-	operation := "power " + string(wish)
+// reach brings the server into the wanted state by the given command.
+func (b *BMC) reach(ctx context.Context, want region.PowerState, control chassis.ChassisControl) error {
+	operation := "power " + string(want)
 	// A context with a deadline is the bound; it goes by the machine's clock, not by b.c.Clock.
 	_, bounded := ctx.Deadline()
 	deadline := b.c.Clock.Now().Add(b.c.PowerTimeout)
@@ -58,21 +58,21 @@ func (b *BMC) reach(ctx context.Context, wish region.PowerState, control chassis
 	for {
 		observed, err := b.Power(ctx)
 		switch {
-		case err == nil && observed == wish:
+		case err == nil && observed == want:
 			return nil
 		case err == nil:
 			state, silence = observed, nil
 		case bmc.Class(err) == bmc.Terminal, ctx.Err() != nil && state == region.PowerUnknown:
 			return err
 		case ctx.Err() != nil:
-			return b.unchanged(operation, wish, state, errors.Join(context.Cause(ctx), refusal))
+			return b.unchanged(operation, want, state, errors.Join(context.Cause(ctx), refusal))
 		default:
 			// A BMC may fall silent while it switches the power; the deadline bounds this.
 			silence = err
 		}
 		now := b.c.Clock.Now()
 		if !bounded && !now.Before(deadline) {
-			return b.unchanged(operation, wish, state, errors.Join(refusal, silence))
+			return b.unchanged(operation, want, state, errors.Join(refusal, silence))
 		}
 		if err == nil && (sent.IsZero() || now.Sub(sent) >= b.c.ControlInterval) {
 			refusal = b.control(ctx, operation, control)
@@ -82,14 +82,14 @@ func (b *BMC) reach(ctx context.Context, wish region.PowerState, control chassis
 			sent = now
 		}
 		if err := b.sleep(ctx, b.c.PollInterval); err != nil {
-			return b.unchanged(operation, wish, state, errors.Join(err, refusal))
+			return b.unchanged(operation, want, state, errors.Join(err, refusal))
 		}
 	}
 }
 
-func (b *BMC) unchanged(operation string, wish, state region.PowerState, cause error) error {
+func (b *BMC) unchanged(operation string, want, state region.PowerState, cause error) error {
 	return b.fail(bmc.Retry, region.ReasonPowerStateUnchanged, operation,
-		fmt.Sprintf("the power state is %s, not %s", state, wish), "look at the server's console and at the BMC's event log", cause)
+		fmt.Sprintf("the power state is %s, not %s", state, want), "look at the server's console and at the BMC's event log", cause)
 }
 
 func (b *BMC) control(ctx context.Context, operation string, control chassis.ChassisControl) error {

@@ -2,7 +2,7 @@
 // and v2.0 (RMCP+), the IPMI LAN message and the ASF presence ping. It is pure: bytes in, values out.
 //
 // go-ipmi's own framing (pkg/client v0.9.1) is not used. It decrypts packets before, and without,
-// checking their integrity code, and panics on malformed ones (ciphertext that is no multiple of 16
+// checking their integrity code, and panics on malformed ones (ciphertext that is not a multiple of 16
 // bytes, pad length beyond the packet) in a goroutine of its own, where no caller can recover: one
 // forged datagram would end regiond. Section numbers are those of IPMI v2.0 rev 1.1.
 package rmcp
