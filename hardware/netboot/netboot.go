@@ -88,14 +88,14 @@ func Run(ctx context.Context, c Config) error {
 	d, err := dhcp.New(dhcp.Config{
 		Interface: c.Interface, Address: c.Address, Network: c.Network, Gateway: c.Gateway,
 		DNS: c.DNS, NTP: c.NTP, RangeFirst: c.RangeFirst, RangeLast: c.RangeLast, Reserved: c.Reserved,
-		LeaseTime: c.LeaseTime, DB: c.DB, Metrics: c.Metrics, Log: c.Log.With("service", "dhcp"),
+		LeaseTime: c.LeaseTime, DB: c.DB, Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "dhcp")),
 	})
 	if err != nil {
 		return fmt.Errorf("netboot: %w", err)
 	}
 	t, err := tftp.New(tftp.Config{
 		Dir: c.LoaderDir, Files: []string{dhcp.LoaderBIOS, dhcp.LoaderUEFI},
-		Metrics: c.Metrics, Log: c.Log.With("service", "tftp"),
+		Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "tftp")),
 	})
 	if err != nil {
 		return fmt.Errorf("netboot: %w", err)
@@ -103,7 +103,7 @@ func Run(ctx context.Context, c Config) error {
 	h, err := httpboot.New(httpboot.Config{
 		Address: c.Address, Decider: c.Decider, Leases: d, Kernel: c.Kernel, Initramfs: c.Initramfs,
 		Loader: filepath.Join(c.LoaderDir, dhcp.LoaderUEFI), ImageDir: c.ImageDir,
-		Metrics: c.Metrics, Log: c.Log.With("service", "http"),
+		Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "http")),
 	})
 	if err != nil {
 		return fmt.Errorf("netboot: %w", err)
@@ -114,8 +114,8 @@ func Run(ctx context.Context, c Config) error {
 		return fmt.Errorf("netboot: %w", err)
 	}
 	defer s.close()
-	c.Log.Info("netboot services are up", "interface", c.Interface, "address", c.Address,
-		"range", c.RangeFirst.String()+"-"+c.RangeLast.String())
+	c.Log.Info("netboot services are up", slog.String("interface", c.Interface), slog.String("address", c.Address.String()),
+		slog.String("range", c.RangeFirst.String()+"-"+c.RangeLast.String()))
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.Serve(ctx, s.dhcp) })
 	g.Go(func() error { return t.Serve(ctx, s.tftp) })

@@ -3,6 +3,7 @@ package httpboot
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,10 +22,10 @@ const decisionTime = 15 * time.Second
 func (s *Server) decide(w http.ResponseWriter, r *http.Request, _ route) {
 	c, problem := parseClient(r.URL.Query())
 	c.Address = peer(r)
-	log := s.config.Log.With("mac", c.MAC.String(), "address", c.Address.String(), "uuid", c.UUID)
+	log := s.config.Log.With(slog.String("mac", c.MAC.String()), slog.String("address", c.Address.String()), slog.String("uuid", c.UUID))
 	if problem != "" {
 		s.decisions.WithLabelValues("malformed").Inc()
-		log.Warn("netboot question is malformed: told to boot the disk", "problem", problem)
+		log.Warn("netboot question is malformed: told to boot the disk", slog.Any("problem", problem))
 		s.script(w, ipxe.NoJob())
 		return
 	}
@@ -32,7 +33,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, _ route) {
 	// its ticket.
 	if mac, ok := s.config.Leases.Holder(c.Address); !ok || !bytes.Equal(mac, c.MAC) {
 		s.decisions.WithLabelValues("foreign-address").Inc()
-		log.Warn("netboot question for a MAC address from an address that is not leased to it: told to boot the disk", "holder", mac.String())
+		log.Warn("netboot question for a MAC address from an address that is not leased to it: told to boot the disk", slog.String("holder", mac.String()))
 		s.script(w, ipxe.NoJob())
 		return
 	}
@@ -46,7 +47,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, _ route) {
 	}
 	if job == nil {
 		s.decisions.WithLabelValues("disk").Inc()
-		log.Info("no job: told to boot the disk", "firmware", c.Firmware)
+		log.Info("no job: told to boot the disk", slog.Any("firmware", c.Firmware))
 		s.script(w, ipxe.NoJob())
 		return
 	}
@@ -66,7 +67,7 @@ func (s *Server) decide(w http.ResponseWriter, r *http.Request, _ route) {
 		return
 	}
 	s.decisions.WithLabelValues("job").Inc()
-	log.Info("job: told to run the installer", "firmware", c.Firmware, "arguments", strings.Join(job.KernelArguments, " "))
+	log.Info("job: told to run the installer", slog.Any("firmware", c.Firmware), slog.String("arguments", strings.Join(job.KernelArguments, " ")))
 	s.script(w, text)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -76,7 +77,7 @@ func (s *Server) script(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=us-ascii")
 	w.Header().Set("Cache-Control", "no-store")
 	if _, err := io.WriteString(w, text); err != nil {
-		s.config.Log.Debug("HTTP: script was not sent whole; the machine asks again", "error", err)
+		s.config.Log.Debug("HTTP: script was not sent whole; the machine asks again", slog.Any("error", err))
 	}
 }
 
@@ -158,6 +159,6 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, f *os.File) {
 // unavailable answers 503. What is wrong goes to the log; a machine cannot read it. There is no
 // Retry-After: iPXE would obey it without end, and the script's count of tries would not count.
 func (s *Server) unavailable(w http.ResponseWriter, r *http.Request, err error) {
-	s.config.Log.Error("HTTP: cannot be served; the machine asks again", "path", r.URL.Path, "peer", r.RemoteAddr, "error", err)
+	s.config.Log.Error("HTTP: cannot be served; the machine asks again", slog.String("path", r.URL.Path), slog.String("peer", r.RemoteAddr), slog.Any("error", err))
 	http.Error(w, "not available now, see the log of regiond", http.StatusServiceUnavailable)
 }

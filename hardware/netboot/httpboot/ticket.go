@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"path"
@@ -95,7 +96,7 @@ func (t *tickets) take(nonce string, from netip.Addr, read bool) ([]byte, bool) 
 func (s *Server) ticket(w http.ResponseWriter, r *http.Request, rt route) {
 	archive, ok := s.tickets.take(rt.nonce, peer(r), r.Method == http.MethodGet)
 	if !ok {
-		s.config.Log.Warn("ticket refused: unknown, used up, expired, or asked for from another address", "peer", r.RemoteAddr)
+		s.config.Log.Warn("ticket refused: unknown, used up, expired, or asked for from another address", slog.String("peer", r.RemoteAddr))
 		http.Error(w, "no such ticket", http.StatusNotFound)
 		return
 	}
