@@ -149,7 +149,8 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 			kind, takes = s.dynamic(project, line.section, option, sections, content)
 		}
 		switch value, refers := readOption(line.value); {
-		case takes && (refers || !s.judges() || s.owned(release, project, section, name) != "" || kind.fits(value)):
+		// A fact may be a placeholder: a node's address before its agent has reported one.
+		case takes && (refers || !s.judges() || kind.fits(value) || s.owned(release, project, section, name) != ""):
 			continue
 		case takes:
 			f.text = fmt.Sprintf("%s is not %s, which %s of %s takes", showValue(value), kind.takes(), project, release)
