@@ -119,7 +119,7 @@ func (d *decider) followFirmware() {
 		return
 	}
 	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, fmt.Sprintf(
-		"no DHCP request of it was seen in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) "+
+		"it has not asked regiond for its script in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) "+
 			"and LACP fallback, and enable PXE in the firmware; it is tried again", b.attempts)))
 	d.shutDown(region.ConsentOwnBoot, true) // firmware that found no network may have gone on to a disk
 }
@@ -149,6 +149,10 @@ func (d *decider) followInstaller() {
 		d.Action = PowerOff{Consent: region.ConsentOwnBoot}
 	case !d.now.Before(late):
 		d.say(region.ReasonInstallerSilent, waiting("a report of the installer", b.reported, "it is started again by itself; look at the console if this repeats"))
+		if b.stage != region.StageWriting {
+			d.shutDown(region.ConsentOwnBoot, true) // nothing was written yet: it may have gone on to the system on its disk
+			return
+		}
 		d.Action = PowerOff{Consent: region.ConsentOwnBoot}
 	default:
 		do := "nothing to do"
