@@ -206,6 +206,10 @@ type StaticServer struct {
 	// it is asked to shut down, and its power is cut if it does not. It says nothing about what is on the disks.
 	// +optional
 	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
+	// Power says what becomes of the server when it is installed and off: always-on powers it on again, manual leaves it off.
+	// Default "manual".
+	// +optional
+	Power PowerPolicy `json:"power,omitempty"`
 	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system UUID nor a serial number of its
 	// own: a machine without one of them is not taken for this server.
 	// +optional

@@ -58,11 +58,26 @@ type ServerSpec struct {
 	// by itself, is left alone. It says nothing about what is on the disks.
 	// +optional
 	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
+	// Power says what becomes of an installed server that is off: always-on powers it on again, manual leaves it off, since somebody
+	// may be working on it. Default "manual".
+	// +optional
+	Power PowerPolicy `json:"power,omitempty"`
 	// Retired takes the server out of service: it is powered off and kept off, its host's rights are removed, and nothing is
 	// installed on it. `regiond server retire` sets it, after the server's guests are gone.
 	// +optional
 	Retired bool `json:"retired,omitempty"`
 }
+
+// PowerPolicy says what becomes of an installed server that is off.
+//
+// +kubebuilder:validation:Enum=always-on;manual
+type PowerPolicy string
+
+// Power policies.
+const (
+	PowerAlwaysOn PowerPolicy = "always-on"
+	PowerManual   PowerPolicy = "manual"
+)
 
 // Condition types of a Server, in the order in which they become true.
 const (

@@ -73,6 +73,9 @@ func declaration(st region.StaticServer) *unstructured.Unstructured {
 		}
 		spec["macAddresses"] = macs
 	}
+	if st.Power != "" {
+		spec["power"] = string(st.Power)
+	}
 	if st.TakeoverUntil != nil {
 		spec["takeoverUntil"] = st.TakeoverUntil.UTC().Format(time.RFC3339)
 	}

@@ -89,7 +89,7 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 		return wanted
 	}
 	b := lastBoot(f.Status)
-	known := knownMACs(f)
+	known := knownMACs(w, f)
 	switch {
 	case b.requested.IsZero():
 		return Job{Because: "regiond has not asked for this network boot; power the machine off to have it inspected"}
@@ -119,11 +119,12 @@ func Restarted(s region.ServerStatus) bool {
 	return !b.reported.IsZero() && b.ended.IsZero() && b.stage != region.StageInstalled
 }
 
-// knownMACs are the MAC addresses that the machine itself once reported. BMCs don't tell them.
-func knownMACs(f Facts) (macs []string) {
+// knownMACs are the MAC addresses that are declared, and those that the machine itself once reported. BMCs don't tell them.
+func knownMACs(w Wish, f Facts) (macs []string) {
+	macs = append(macs, w.Spec.MACAddresses...)
 	inv := f.Status.Inventory
 	if inv == nil {
-		return nil
+		return macs
 	}
 	for _, n := range inv.NICs {
 		if n.MACAddress != "" {

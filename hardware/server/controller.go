@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -53,6 +55,7 @@ type Controller struct {
 
 	metrics      metrics
 	observations observations
+	starts       *rate.Limiter
 	listening    time.Time
 }
 
@@ -82,6 +85,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	d := c.decide(ctx, s, wish, facts, access, version)
+	if starts(d.Action) && !c.starts.AllowN(c.Now(), 1) {
+		d.Action, d.After = None{}, startEvery/2+rand.N(startEvery)
+	}
 	journal(&s.Status, wish, d, c.Now())
 	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
 		// The lock: an answer to the machine that was given since, a ticket say, would make this decision another one.
@@ -122,6 +128,15 @@ func (c *Controller) recordPower(ctx context.Context, s *region.Server) error {
 		}
 	}
 	return client.IgnoreNotFound(c.Client.Status().Patch(ctx, s, client.MergeFrom(before)))
+}
+
+// starts says whether an action powers a machine on.
+func starts(a Action) bool {
+	switch a.(type) {
+	case PowerOn, Netboot:
+		return true
+	}
+	return false
 }
 
 // observe collects the desire and the facts, but for what has to be asked.
@@ -367,5 +382,6 @@ func (c *Controller) Init(registry registerer) error {
 		c.Now = time.Now
 	}
 	c.listening = c.Now()
+	c.starts = rate.NewLimiter(rate.Every(startEvery), startBurst)
 	return c.metrics.register(registry)
 }

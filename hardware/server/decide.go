@@ -143,9 +143,11 @@ func (d *decider) inService(since time.Time, blocked bool) {
 	if d.stale(poll) {
 		return
 	}
-	// Power was lost between the installation and its first boot. A host that has joined once is left
-	// off: someone may be working on it.
-	if !joined(d.w, d.f) && d.f.BMC.Power == region.PowerOff && d.f.BMC.Time.After(since) {
+	// Power was lost between the installation and its first boot. A host that has joined once is left off, since someone may be
+	// working on it, unless it is to be always on.
+	first := !joined(d.w, d.f) && d.f.BMC.Time.After(since)
+	again := v.reason == region.ReasonPoweredOff && d.w.Spec.Power == region.PowerAlwaysOn
+	if d.f.BMC.Power == region.PowerOff && (first || again) {
 		d.Action = PowerOn{}
 	}
 }

@@ -305,6 +305,18 @@ func TestDecide(t *testing.T) {
 		{name: "unhealthy", power: region.PowerOn, with: alive("False", 5*time.Second), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostUnhealthy", message: "unit foo failed"},
 		{name: "host silent: never installed again", power: region.PowerOn, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent", message: "not installed again"},
 		{name: "host off: left off", power: region.PowerOff, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "PoweredOff"},
+		{name: "host off, always on: powered on", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 24*time.Hour)(w, f)
+			w.Spec.Power = region.PowerAlwaysOn
+		}, action: server.PowerOn{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "PoweredOff"},
+		{name: "host off and heard just now, always on: not yet", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", 5*time.Second)(w, f)
+			w.Spec.Power = region.PowerAlwaysOn
+		}, action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True"},
+		{name: "retired and off, always on: left off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			alive("True", time.Hour)(w, f)
+			w.Spec.Power, w.Spec.Retired = region.PowerAlwaysOn, true
+		}, action: server.None{}, phase: region.PhaseRetired, kind: region.ConditionReady, status: "False", reason: "Retired"},
 		{name: "ready although the BMC is silent", with: func(w *server.Wish, f *server.Facts) {
 			alive("True", 5*time.Second)(w, f)
 			f.BMC.Outcome, f.BMC.NextTry = server.OutcomeUnreachable, now.Add(time.Minute)

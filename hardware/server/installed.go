@@ -75,9 +75,12 @@ func viewHost(w Wish, f Facts, since, now time.Time) hostView {
 	}
 	fresh := latest(f.Heartbeat, f.Listening).Add(f.HeartbeatTimeout)
 	switch {
+	case !now.Before(fresh) && off && w.Spec.Power == region.PowerAlwaysOn:
+		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
+			waiting("the host, which is powered on since spec.power is always-on", f.Heartbeat, "nothing to do"))
 	case !now.Before(fresh) && off:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
-			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves an installed host off"))
+			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves it off, as its spec.power says (manual)"))
 	case !now.Before(fresh):
 		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
 			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))

@@ -301,3 +301,38 @@ func TestRack(t *testing.T) {
 		})
 	}
 }
+
+// A hall that comes back after an outage is not powered on all at once.
+func TestColdStartIsStaggered(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	r := newRack(t, 1, testCA(t), scheme)
+	for _, b := range r.boxes {
+		b.cut()
+	}
+	for i := range 38 {
+		b := &box{r: r, name: fmt.Sprintf("hall%d", i), uuid: fmt.Sprintf("2222222%d-2222-4333-8444-5555555555%02d", i%10, i), serial: fmt.Sprintf("HALL7%d", i),
+			mac: net.HardwareAddr{0x52, 0x54, 0, 0, 2, byte(i)}, address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 98, 1, byte(11 + i)}), 623), power: region.PowerOff}
+		r.boxes = append(r.boxes, b)
+		r.declare(b.name, b)
+	}
+	on := func() (n int) { // since the outage
+		for _, b := range r.boxes {
+			if !b.sign.IsZero() {
+				n++
+			}
+		}
+		return n
+	}
+	for second := range 90 {
+		r.tick(t.Context(), time.Second)
+		if most := 8 + (second+1)/2 + 1; on() > most {
+			t.Fatalf("%d machines were powered on after %d s, want at most %d", on(), second, most)
+		}
+	}
+	if on() != len(r.boxes) || r.violation != "" {
+		t.Errorf("%d of %d machines were powered on; %s", on(), len(r.boxes), r.violation)
+	}
+}

@@ -30,6 +30,10 @@ const (
 	heartbeatLook = 5 * time.Second
 	// conflictRetry is how soon a decision is made again whose status someone else has written meanwhile.
 	conflictRetry = 100 * time.Millisecond
+	// startEvery is the time between two machines that are powered on, after the first startBurst: a cold start of a hall is not to
+	// trip its fuses, and all that netboots at once waits for the same server.
+	startEvery = 2 * time.Second
+	startBurst = 8
 	// surveyLife is how long the answer that no guest is on a host holds, and surveyEvery how often it is asked for again.
 	surveyLife  = 30 * time.Second
 	surveyEvery = time.Minute
