@@ -21,6 +21,18 @@ const (
 	ReasonTemplatesMissing = "TemplatesMissing"
 )
 
+// Reasons of the condition Nodes of an OpenStackCluster.
+const (
+	// ReasonNodesChanging: nodes have got a changed configuration and are about to show that they are up with it.
+	ReasonNodesChanging = "NodesChanging"
+	// ReasonNodesNotReady: some nodes are not ready; the message names one and says why.
+	ReasonNodesNotReady = "NodesNotReady"
+	// ReasonRolloutStopped: a changed configuration has failed on a host, and reaches no other one.
+	ReasonRolloutStopped = "RolloutStopped"
+	// ReasonWaitingForDrain: what is left of a change would cut off guests; it waits until those hosts have none, or for consent.
+	ReasonWaitingForDrain = "WaitingForDrain"
+)
+
 // Reasons of a Server's conditions. Scripts match on them: they are not renamed.
 const (
 	// ReasonAnswered: the BMC answers and accepts the credentials.

@@ -18,7 +18,6 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/machine/configuration"
 )
 
 // act carries out a decision, in a fixed order.
@@ -157,7 +156,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	// Of hosts that are no longer there.
-	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held()); err != nil {
+	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held(), t.Now()); err != nil {
 		return err
 	}
 	if err := t.Templates.Prune(ctx); err != nil {
@@ -201,17 +200,15 @@ func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
 }
 
 // configure writes the configuration of nodes.
-func (t *turn) configure(ctx context.Context, names []string) error {
-	if len(names) == 0 {
+func (t *turn) configure(ctx context.Context, nodes []NodeConfigure) error {
+	if len(nodes) == 0 {
 		return nil
 	}
-	nodes := map[string]configuration.Configuration{}
-	for _, h := range t.input.Hosts {
-		if slices.Contains(names, h.Name) {
-			nodes[h.Name] = t.state.Nodes[h.Name]
-		}
+	writes := map[string]rollout.NodeWrite{}
+	for _, n := range nodes {
+		writes[n.Name] = rollout.NodeWrite{Configuration: t.state.Nodes[n.Name], Up: n.Up}
 	}
-	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nodes, t.held())
+	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, writes, t.held(), t.Now())
 	for _, name := range written {
 		t.log.Info("node is configured", slog.String("host", name))
 	}

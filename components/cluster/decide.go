@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
 
@@ -50,7 +51,7 @@ type Decision struct {
 	// Probe these gates.
 	Probe []string
 	// Configure writes the configuration of these nodes.
-	Configure []string
+	Configure []NodeConfigure
 	// Map starts the job that maps hosts to their cell; MapAgain removes one that has ended first.
 	Map, MapAgain bool
 	// Leave takes steps of hosts that leave the cluster.
@@ -65,6 +66,13 @@ type Decision struct {
 	Nodes      []region.OpenStackNode
 	// After is when to look again if nothing happens first.
 	After time.Duration
+}
+
+// NodeConfigure is a node that gets its configuration now.
+type NodeConfigure struct {
+	Name string
+	// Up: the node is up now, so that it proves something when it is up with the new configuration.
+	Up bool
 }
 
 // Decide says what to do next with a cluster, and how it stands. It is pure.
@@ -86,7 +94,9 @@ type decider struct {
 
 	apply              []Part
 	end                []string
-	probe, configure   []string
+	probe              []string
+	configure          []NodeConfigure
+	rolling            rollout.Batch
 	mapHosts, mapAgain bool
 	prune              bool
 	leave              []Leave

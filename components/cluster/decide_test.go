@@ -288,19 +288,31 @@ func TestNodes(t *testing.T) {
 		{"ready", func(*cluster.NodeFacts, *cluster.Facts) {}, "", false, false},
 		{"new", func(n *cluster.NodeFacts, _ *cluster.Facts) {
 			*n = cluster.NodeFacts{Name: "node1", Wished: "abc"}
-		}, "once all gates are passed", true, false},
+		}, "about to change", true, false},
 		{"new, but Nova isn't proved", func(n *cluster.NodeFacts, f *cluster.Facts) {
 			*n = cluster.NodeFacts{Name: "node1", Wished: "abc"}
 			f.Probes[region.ConditionNova] = cluster.Probe{Time: now, Err: "x"}
 		}, "once all gates are passed", false, false},
-		{"changed option goes out at once", func(n *cluster.NodeFacts, f *cluster.Facts) {
+		{"changed option", func(n *cluster.NodeFacts, f *cluster.Facts) {
 			n.Wished = "def"
 			workload(f, "nova").Waiting = "0 of 1 pods ready"
 		}, "about to change", true, false},
 		{"new release comes after the control plane", func(n *cluster.NodeFacts, f *cluster.Facts) {
 			n.Wished, n.StoredRelease = "def", "dalmatian"
 			workload(f, "nova").Waiting = "0 of 1 pods ready"
-		}, "about to change", false, false},
+		}, "a new release reaches it once all gates are passed", false, false},
+		{"changed option, Nova can't be asked", func(n *cluster.NodeFacts, f *cluster.Facts) {
+			n.Wished, f.NodesError = "def", "keystone issued no token"
+		}, "can't be asked", false, false},
+		{"guests would be cut off", func(n *cluster.NodeFacts, _ *cluster.Facts) {
+			n.Wished, n.Cuts, n.Guests = "def", true, 2
+		}, "cuts off its 2 guests", false, false},
+		{"guests are cut off by consent", func(n *cluster.NodeFacts, f *cluster.Facts) {
+			n.Wished, n.Cuts, n.Guests, f.Disrupt = "def", true, 2, true
+		}, "about to change", true, false},
+		{"the change failed on it", func(n *cluster.NodeFacts, _ *cluster.Facts) {
+			n.Given, n.WasUp, n.Service.Up = now.Add(-time.Hour), true, false
+		}, "the change has failed on it", false, false},
 		{"agent is at it", func(n *cluster.NodeFacts, _ *cluster.Facts) {
 			n.Applied, n.Configured, n.Message = "old", "False", "nova-compute.service does not start"
 		}, "not yet abc: nova-compute.service does not start", false, false},

@@ -35,6 +35,8 @@ type Facts struct {
 	Nodes []NodeFacts
 	// Leaving are hosts that were nodes, and are to be no longer.
 	Leaving []Leaving
+	// Disrupt: guests may be cut off from their networks by the present declaration.
+	Disrupt bool
 	// NodesError is why Nova and Neutron could not be asked for them.
 	NodesError string
 	// Mapping is the state of the job that maps hosts to their cell.
@@ -127,6 +129,14 @@ type NodeFacts struct {
 	StoredRelease string
 	// Others are clusters whose compute services the host was given before, and whose guests may still be on it.
 	Others []string
+	// Given is when, WasUp whether the host was up then, Current whether that was for the present generation of the cluster.
+	Given          time.Time
+	WasUp, Current bool
+	// Registers: its nova-compute has registered since, and gets that with its next configuration.
+	Registers bool
+	// Cuts: the configuration that it is to get restarts what carries guests' traffic. Guests are how many it has.
+	Cuts   bool
+	Guests int
 	// Applied digest by the host's own word, and what its condition Configured says.
 	Applied    string
 	Configured string // status of the condition, empty without one

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,10 +22,6 @@ import (
 
 // nodeFacts collects what is known of the cluster's hosts.
 func (t *turn) nodeFacts(ctx context.Context) error {
-	known, problem := t.cloudHosts(ctx)
-	if problem != nil {
-		t.facts.NodesError = "Nova and Neutron could not be asked: " + problem.Error()
-	}
 	for _, in := range t.input.Hosts {
 		n := NodeFacts{Name: in.Name}
 		if t.state != nil {
@@ -36,9 +33,14 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		n.Stored, n.StoredRelease = secret.Annotations[rollout.AnnotationDigest], secret.Annotations[rollout.AnnotationRelease]
+		n.stored(secret.Annotations, t.cluster.Generation)
+		n.Registers = in.Registration != secret.Annotations[rollout.AnnotationRegistration]
 		if t.state == nil {
 			n.Wished = n.Stored // it is what the host is to run as long as nothing else is known
+		} else if n.Wished != n.Stored && n.Stored != "" {
+			if n.Cuts, err = t.cuts(ctx, in.Name, secret.Annotations[rollout.AnnotationNetwork]); err != nil {
+				return err
+			}
 		}
 		h := &region.Host{}
 		if err := t.Client.Get(ctx, client.ObjectKey{Name: in.Name}, h); client.IgnoreNotFound(err) != nil {
@@ -54,8 +56,15 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionConfigured); c != nil {
 			n.Configured, n.Message = string(c.Status), c.Message
 		}
-		n.fill(known[in.Name])
 		t.facts.Nodes = append(t.facts.Nodes, n)
+	}
+	changing := slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Wished != n.Stored || n.Applied != n.Stored })
+	known, problem := t.cloudHosts(ctx, changing)
+	if problem != nil {
+		t.facts.NodesError = "Nova and Neutron could not be asked: " + problem.Error()
+	}
+	for i := range t.facts.Nodes {
+		t.facts.Nodes[i].fill(known[t.facts.Nodes[i].Name])
 	}
 	slices.SortFunc(t.facts.Nodes, func(a, b NodeFacts) int { return strings.Compare(a.Name, b.Name) })
 	if err := t.leavingFacts(ctx); err != nil {
@@ -64,8 +73,34 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 	return t.mapping(ctx)
 }
 
+// stored reads what the Secret with a host's configuration says of itself.
+func (n *NodeFacts) stored(annotations map[string]string, generation int64) {
+	n.Stored, n.StoredRelease = annotations[rollout.AnnotationDigest], annotations[rollout.AnnotationRelease]
+	n.WasUp = annotations[rollout.AnnotationWasUp] == "true"
+	n.Current = annotations[rollout.AnnotationGeneration] == strconv.FormatInt(generation, 10)
+	if given, err := time.Parse(time.RFC3339, annotations[rollout.AnnotationGiven]); err == nil {
+		n.Given = given
+	}
+}
+
+// cuts says whether a host's next configuration restarts what carries guests' traffic. An earlier regiond wrote no digest of that.
+func (t *turn) cuts(ctx context.Context, name, network string) (bool, error) {
+	next, known := t.state.Nodes[name]
+	if !known {
+		return false, nil
+	}
+	if network == "" {
+		before, err := rollout.LiveConfiguration(ctx, t.Live, name)
+		if err != nil {
+			return false, fmt.Errorf("configuration of host %s: %w", name, err)
+		}
+		network = rollout.NetworkDigest(before)
+	}
+	return network != rollout.NetworkDigest(next), nil
+}
+
 func (n *NodeFacts) fill(h gate.Host) {
-	n.Mapped = h.Mapped
+	n.Mapped, n.Guests = h.Mapped, h.Guests
 	if s := h.Service; s != nil {
 		n.Service = &ComputeService{ID: s.ID, Up: s.State == "up", Enabled: s.Status == "enabled", Reason: s.DisabledReason,
 			Reported: s.UpdatedAt}
@@ -86,8 +121,8 @@ func started(processes []region.HostProcess) map[string]time.Time {
 	return by
 }
 
-// cloudHosts asks Nova and Neutron for their hosts, not more often than needed.
-func (t *turn) cloudHosts(ctx context.Context) (map[string]gate.Host, error) {
+// cloudHosts asks Nova and Neutron for their hosts, not more often than needed. While hosts change, each one waits for the answer.
+func (t *turn) cloudHosts(ctx context.Context, changing bool) (map[string]gate.Host, error) {
 	seen := &t.seen.hosts
 	if len(t.input.Hosts) == 0 || !t.reachable {
 		return nil, nil
@@ -100,6 +135,11 @@ func (t *turn) cloudHosts(ctx context.Context) (map[string]gate.Host, error) {
 	age := nodePoll
 	if c := meta.FindStatusCondition(t.cluster.Status.Conditions, region.ConditionNodes); c == nil || c.Status != metav1.ConditionTrue {
 		age = failedPoll
+		if changing || c != nil && c.Reason == region.ReasonNodesChanging {
+			age = rolloutPoll
+		}
+	} else if changing {
+		age = 0
 	}
 	now := t.Now()
 	if now.Sub(seen.time) < age {

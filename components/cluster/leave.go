@@ -208,7 +208,7 @@ func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud)
 	case LeaveDisable:
 		return t.Cloud.Close(ctx, cloud, s.Host, leavingReason)
 	case LeaveStop:
-		return rollout.StopNode(ctx, t.Live, t.cluster, s.Host)
+		return rollout.StopNode(ctx, t.Live, t.cluster, s.Host, t.Now())
 	case LeaveForget:
 		return t.Cloud.Forget(ctx, cloud, s.Host)
 	case LeaveRelease:

@@ -9,25 +9,30 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
 
 // nodePoll is the time between looks at nodes that are all ready.
 const nodePoll = time.Minute
 
+// rolloutPoll is the time between looks at nodes while some of them change: each one waits for those before it.
+const rolloutPoll = time.Second
+
 // nodes says which nodes get their configuration, whether some are to be mapped to their cell, and how each stands.
 func (d *decider) nodes() {
 	unmapped := false
+	d.batch()
 	for _, n := range d.f.Nodes {
-		if n.Wished != "" && n.Wished != n.Stored && d.f.Trouble == nil && !d.f.Database.Lost() && len(n.Others) == 0 && d.mayConfigure(n) {
-			d.configure = append(d.configure, n.Name)
-		}
 		message := d.nodeMessage(n)
 		d.nodeStates = append(d.nodeStates, region.OpenStackNode{Name: n.Name, Ready: message == "", Message: message})
 		unmapped = unmapped || n.unmapped()
 		if message != "" {
 			d.again(observePoll)
 		}
+	}
+	if d.rolling.Moving > 0 {
+		d.again(rolloutPoll)
 	}
 	if len(d.f.Nodes) > 0 {
 		d.again(nodePoll)
@@ -66,33 +71,70 @@ const (
 // unmapped says that a node reports to Nova and is in no cell.
 func (n NodeFacts) unmapped() bool { return n.Service != nil && n.Service.Up && !n.Mapped }
 
-// mayConfigure: a new release reaches compute nodes after the control plane, and a new node one that is there. A changed option goes
-// out at once.
-func (d *decider) mayConfigure(n NodeFacts) bool {
-	return n.StoredRelease == d.f.Release && n.Stored != "" || d.allProved()
+// batch says which nodes get another configuration now, and why the others wait.
+func (d *decider) batch() {
+	d.rolling = rollout.Batch{Waits: map[string]string{}}
+	if d.f.Trouble != nil || d.f.Database.Lost() {
+		return
+	}
+	var hosts []rollout.HostState
+	for _, n := range d.f.Nodes {
+		switch {
+		case n.Wished == "", len(n.Others) > 0:
+			continue
+		case n.Stored == "" && !d.allProved():
+			d.rolling.Waits[n.Name] = "it gets its configuration once all gates are passed"
+			continue
+		case n.Stored != n.Wished && n.StoredRelease != d.f.Release && !d.allProved():
+			d.rolling.Waits[n.Name] = "a new release reaches it once all gates are passed" // compute after control
+			continue
+		}
+		problem := d.problem(n)
+		hosts = append(hosts, rollout.HostState{Name: n.Name, Desired: n.Wished, Stored: n.Stored, Given: n.Given, WasUp: n.WasUp, Current: n.Current,
+			Up: problem == "", UpUnknown: d.f.NodesError != "", Problem: problem, Joining: n.Stored == "" || n.Registers && n.Service != nil,
+			Cuts: n.Cuts, Guests: n.Guests})
+	}
+	waits := d.rolling.Waits
+	d.rolling = rollout.NextBatch(hosts, d.f.Disrupt, d.now)
+	maps.Copy(d.rolling.Waits, waits)
+	for _, h := range hosts {
+		if slices.Contains(d.rolling.Go, h.Name) {
+			d.configure = append(d.configure, NodeConfigure{Name: h.Name, Up: h.Up && !h.Joining})
+		}
+	}
 }
 
 // nodeMessage says why a node is not ready, in the order in which things depend on each other.
 func (d *decider) nodeMessage(n NodeFacts) string {
+	wait := d.rolling.Waits[n.Name]
 	switch {
 	case n.Wished == "":
 		return "its configuration is not known; see the condition " + region.ConditionConfigured
 	case len(n.Others) > 0:
 		return fmt.Sprintf("it has compute services of OpenStack cluster %s, and guests of that may be on it; if the cluster is declared, it "+
 			"releases the host when they are gone; else declare it again, or retire the host: regiond server retire %s", strings.Join(n.Others, ", "), n.Name)
-	case n.Stored == "":
-		return "it gets its configuration once all gates are passed"
+	case wait != "" && n.Stored == n.Wished: // the change has failed on it
+		return clip(wait)
+	case wait != "":
+		return clip("its configuration is to change: " + wait)
 	case n.Stored != n.Wished:
 		return "its configuration is about to change"
-	case n.Applied != n.Wished:
+	}
+	return clip(d.problem(n))
+}
+
+// problem says why a node does not run what is stored for it, or is not up with that.
+func (d *decider) problem(n NodeFacts) string {
+	switch {
+	case n.Applied != n.Stored:
 		if n.Configured == "" {
 			return "its agent has not reported a configuration yet; see regiond status for the host"
 		}
-		return clip(fmt.Sprintf("its agent runs the configuration %s, not yet %s: %s", short(n.Applied), short(n.Wished), n.Message))
+		return fmt.Sprintf("its agent runs the configuration %s, not yet %s: %s", short(n.Applied), short(n.Stored), n.Message)
 	case n.Configured != string(metav1.ConditionTrue):
-		return clip(n.Message)
+		return n.Message
 	case d.f.NodesError != "":
-		return clip(d.f.NodesError)
+		return d.f.NodesError
 	case n.Service == nil:
 		return "its nova-compute has not registered yet; on the host: journalctl -u nova-compute"
 	case !n.Service.Up:
@@ -159,5 +201,17 @@ func (d *decider) nodesCondition() metav1.Condition {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonReady, Message: fmt.Sprintf("%d of %d nodes are ready", ready,
 			total)}
 	}
-	return d.no(kind, "NodesNotReady", fmt.Sprintf("%d of %d nodes", total-ready, total), fmt.Sprintf("%s first: %s", first.Name, first.Message))
+	if failed := d.rolling.Failed; failed != "" {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: region.ReasonRolloutStopped,
+			Message: fmt.Sprintf("host %s: %s", failed, d.rolling.Waits[failed])}
+	}
+	if drain := d.rolling.Drain; len(drain) > 0 && len(drain) == total-ready {
+		return d.no(kind, region.ReasonWaitingForDrain, fmt.Sprintf("%d of %d nodes to have no guests", len(drain), total),
+			fmt.Sprintf("%s first: %s", drain[0], d.rolling.Waits[drain[0]]))
+	}
+	reason := region.ReasonNodesNotReady
+	if d.rolling.Moving > 0 {
+		reason = region.ReasonNodesChanging
+	}
+	return d.no(kind, reason, fmt.Sprintf("%d of %d nodes", total-ready, total), fmt.Sprintf("%s first: %s", first.Name, first.Message))
 }

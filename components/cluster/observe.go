@@ -82,6 +82,7 @@ func (t *turn) wish(ctx context.Context) error {
 		return err
 	}
 	t.facts.Release = string(t.cluster.InForce())
+	t.facts.Disrupt = rollout.MayDisrupt(t.cluster)
 	if err := region.Hop(t.cluster.InForce(), t.cluster.Spec.Release); err != nil {
 		t.facts.Refused = &Trouble{Reason: region.ReasonReleaseRefused, Message: clip(err.Error())}
 	}

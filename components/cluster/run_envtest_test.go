@@ -57,7 +57,8 @@ func TestRun(t *testing.T) {
 	reg.Spec.ControlPlane.DataDir, reg.Spec.Images.Dir = t.TempDir(), images.dir
 	reg.Spec.OpenStack.Clusters = []region.OpenStackDeclaration{{Name: "lab", PatchesDir: t.TempDir()}}
 	region.Default(reg)
-	for _, o := range []client.Object{reg, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "regiond-hosts"}}} {
+	for _, o := range []client.Object{reg, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "regiond-hosts"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "regiond-system"}}} {
 		if err := api.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}

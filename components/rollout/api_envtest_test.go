@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
@@ -79,8 +81,10 @@ func newAPI(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: host.Namespace}}); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{host.Namespace, addons.NamespaceSystem} {
+		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return c
 }
@@ -142,7 +146,11 @@ func apply(t *testing.T, c client.Client, f rollout.Facts, s *openstack.State) (
 	for _, r := range refs {
 		written = append(written, r.Kind)
 	}
-	hosts, err := rollout.ApplyNodes(t.Context(), c, f.Cluster, s.Nodes, f.Hosts)
+	writes := map[string]rollout.NodeWrite{}
+	for name, conf := range s.Nodes {
+		writes[name] = rollout.NodeWrite{Configuration: conf, Up: true}
+	}
+	hosts, err := rollout.ApplyNodes(t.Context(), c, f.Cluster, writes, f.Hosts, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,8 @@ func (h HostState) proved() bool { return !h.pending() && h.Up && h.WasUp && h.C
 // Batch says which hosts get their configuration now, and why the others wait.
 type Batch struct {
 	Go []string
+	// Moving is how many hosts get their configuration now, or got it and may still come up with it.
+	Moving int
 	// Waits says for each host that waits what for.
 	Waits map[string]string
 	// Failed is the host on which the change has failed, empty if there is none. It stops the roll-out.
@@ -93,15 +95,15 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 		}
 		wait := ""
 		switch {
+		case h.Cuts && h.Guests > 0 && !disrupt:
+			wait = fmt.Sprintf("the change restarts Open vSwitch and cuts off its %d guests; move them to other hosts, or accept that: "+
+				"regiond apply --disrupt", h.Guests)
+			b.Drain = append(b.Drain, h.Name)
 		case h.Joining:
 		case b.Failed != "":
 			wait = "the change has failed on host " + b.Failed
 		case h.UpUnknown:
 			wait = "Nova and Neutron can't be asked whether its services are up"
-		case h.Cuts && h.Guests > 0 && !disrupt:
-			wait = fmt.Sprintf("the change restarts Open vSwitch and cuts off its %d guests; move them to other hosts, or accept that: "+
-				"regiond apply --disrupt", h.Guests)
-			b.Drain = append(b.Drain, h.Name)
 		case moving >= limit && limit == 1:
 			wait = fmt.Sprintf("host %s gets the change before it, and has not proved it yet", canary)
 		case moving >= limit:
@@ -123,6 +125,7 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 			away++
 		}
 	}
+	b.Moving = moving
 	return b
 }
 

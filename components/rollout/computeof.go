@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -90,7 +90,7 @@ func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.O
 
 // StopNode replaces the configuration of a host by one without services: its agent stops those of the cluster. It MUST NOT be called
 // while guests are on the host.
-func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, name string) error {
+func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, name string, now time.Time) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
 		return err
@@ -99,7 +99,7 @@ func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackClu
 	if err != nil || !slices.Contains(of, cluster.Name) {
 		return err // it was released, and the caller's cache lags
 	}
-	_, err = applyNode(ctx, c, cluster, configuration.Configuration{}, openstack.Host{Name: name, UID: h.UID})
+	_, err = applyNode(ctx, c, cluster, NodeWrite{}, openstack.Host{Name: name, UID: h.UID}, now)
 	return err
 }
 

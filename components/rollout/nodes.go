@@ -3,10 +3,14 @@ package rollout
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,19 +35,53 @@ const (
 	AnnotationRelease = "regiond.dev/release"
 	// AnnotationRegistration is the node's registration that it was rendered with.
 	AnnotationRegistration = "regiond.dev/registration"
+	// AnnotationNetwork is the digest of what carries guests' traffic, see NetworkDigest.
+	AnnotationNetwork = "regiond.dev/network-digest"
+	// AnnotationGiven is when it was written, AnnotationWasUp whether the host was up then, and AnnotationGeneration that of the
+	// cluster that it was written for: what NextBatch needs to know a canary by after regiond has started again.
+	AnnotationGiven      = "regiond.dev/given"
+	AnnotationWasUp      = "regiond.dev/was-up"
+	AnnotationGeneration = "regiond.dev/generation"
 )
+
+// NodeWrite is a configuration to be written for a host.
+type NodeWrite struct {
+	configuration.Configuration
+	// Up: the host is up now, so that it proves something when it is up with this configuration.
+	Up bool
+}
+
+// carriers are the services that cut guests off from their networks while they restart. Open vSwitch's kernel part goes on with the
+// flows that it has for some seconds only.
+var carriers = []string{"ovsdb-server.service", "ovs-vswitchd.service", "regiond-openvswitch.service"}
+
+// NetworkDigest of what a configuration has that carries guests' traffic: another one means that the host cuts its guests off.
+func NetworkDigest(conf configuration.Configuration) string {
+	h := sha256.New()
+	for _, s := range conf.Services {
+		if slices.Contains(carriers, s.Name) {
+			fmt.Fprintf(h, "%s %s\n", s.Name, conf.Digest(s)) // to a hash, which does not fail (hash.Hash)
+		}
+	}
+	for _, f := range conf.Files {
+		if f.Network {
+			fmt.Fprintf(h, "%q %q %d\n%s\n", f.Path, attributes(f), len(f.Content), f.Content)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // ApplyNodes writes the configuration of a cluster's hosts, where it differs, and removes that of hosts which are no longer among
 // them; the agent then keeps what it has. It returns the names of both. A host without a configuration in nodes keeps what it has.
-func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, nodes map[string]configuration.Configuration,
-	hosts []openstack.Host) ([]string, error) {
+func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, nodes map[string]NodeWrite,
+	hosts []openstack.Host, now time.Time) ([]string, error) {
 	var changed []string
 	for _, h := range hosts {
-		conf, ok := nodes[h.Name]
+		write, ok := nodes[h.Name]
 		if !ok {
 			continue
 		}
-		wrote, err := applyNode(ctx, c, cluster, conf, h)
+		wrote, err := applyNode(ctx, c, cluster, write, h, now)
 		if err != nil {
 			return changed, fmt.Errorf("configuration of host %s: %w", h.Name, err)
 		}
@@ -64,8 +102,8 @@ func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackC
 	return changed, nil
 }
 
-func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, conf configuration.Configuration,
-	h openstack.Host) (wrote bool, err error) {
+func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, conf NodeWrite, h openstack.Host,
+	now time.Time) (wrote bool, err error) {
 	content, digest, err := conf.Encode()
 	if err != nil {
 		return false, err
@@ -82,7 +120,8 @@ func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCl
 	u.SetName(h.Name)
 	u.SetLabels(map[string]string{openstack.LabelCluster: cluster.Name, openstack.LabelManagedBy: openstack.ManagedBy, labelConfiguration: "true"})
 	u.SetAnnotations(map[string]string{
-		AnnotationDigest: digest, AnnotationRelease: string(cluster.Spec.Release), AnnotationRegistration: h.Registration,
+		AnnotationDigest: digest, AnnotationRelease: string(cluster.InForce()), AnnotationRegistration: h.Registration,
+		AnnotationNetwork: NetworkDigest(conf.Configuration),
 	})
 	u.SetOwnerReferences([]metav1.OwnerReference{owner})
 	owned := slices.ContainsFunc(live.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == owner.UID })
@@ -93,6 +132,11 @@ func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCl
 	if err := recordCompute(ctx, c, cluster.Name, h.Name); err != nil {
 		return false, err
 	}
+	annotations := u.GetAnnotations()
+	annotations[AnnotationGiven] = now.UTC().Format(time.RFC3339)
+	annotations[AnnotationWasUp] = strconv.FormatBool(conf.Up)
+	annotations[AnnotationGeneration] = strconv.FormatInt(cluster.Generation, 10)
+	u.SetAnnotations(annotations)
 	_, err = serverSide(ctx, c, u)
 	return err == nil, err
 }
@@ -124,6 +168,8 @@ type NodeChange struct {
 	Action   Action          `json:"action"`
 	Files    []FileChange    `json:"files,omitempty"`
 	Services []ServiceChange `json:"services,omitempty"`
+	// CutsGuests: what carries guests' traffic restarts. The host gets the change when it has no guests, or by consent.
+	CutsGuests bool `json:"cutsGuests,omitempty"`
 }
 
 // ServiceChange is what happens to a service: start, restart, reload or stop.
@@ -159,8 +205,9 @@ func DiffNode(name string, before, after configuration.Configuration, redact fun
 	n.Services = diffServices(before, after)
 	if len(n.Files) > 0 || len(n.Services) > 0 {
 		n.Action = ActionUpdate
+		n.CutsGuests = NetworkDigest(before) != NetworkDigest(after)
 		if len(before.Files) == 0 {
-			n.Action = ActionCreate
+			n.Action, n.CutsGuests = ActionCreate, false
 		}
 	}
 	return n
@@ -199,7 +246,7 @@ func planNodes(ctx context.Context, c client.Client, cluster string, s *openstac
 		if !ok {
 			continue
 		}
-		before, err := liveConfiguration(ctx, c, h.Name)
+		before, err := LiveConfiguration(ctx, c, h.Name)
 		if err != nil {
 			return nil, fmt.Errorf("configuration of host %s: %w", h.Name, err)
 		}
@@ -214,8 +261,8 @@ func planNodes(ctx context.Context, c client.Client, cluster string, s *openstac
 	return all, err
 }
 
-// liveConfiguration is empty if the host has none, or one that can't be read and will be replaced.
-func liveConfiguration(ctx context.Context, c client.Client, name string) (configuration.Configuration, error) {
+// LiveConfiguration is the one that is stored for a host. It is empty if the host has none, or one that can't be read and will be replaced.
+func LiveConfiguration(ctx context.Context, c client.Client, name string) (configuration.Configuration, error) {
 	s := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, s)
 	if apierrors.IsNotFound(err) {

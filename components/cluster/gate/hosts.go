@@ -19,6 +19,8 @@ type Host struct {
 	Service *services.Service
 	// Mapped: the host is in a cell. Hypervisors of hosts that are not are left out of Nova's list.
 	Mapped bool
+	// Guests that Nova has on the host, running or not.
+	Guests int
 	// Agents of Neutron, sorted by their binary.
 	Agents []agents.Agent
 }
@@ -43,7 +45,7 @@ func Hosts(ctx context.Context, t Target, s *cloud.Session) (map[string]Host, er
 	}
 	for _, h := range mapped {
 		host := hosts[h.Service.Host]
-		host.Mapped = true
+		host.Mapped, host.Guests = true, h.RunningVMs // Nova's resource tracker counts all instances of the host under this name
 		hosts[h.Service.Host] = host
 	}
 	found, err := All(ctx, agents.List(t.neutron(s), nil), agents.ExtractAgents)
