@@ -33,6 +33,15 @@ const (
 	ReasonWaitingForDrain = "WaitingForDrain"
 )
 
+// Reasons of the condition Configured of a Host.
+const (
+	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The last one stays in force.
+	ReasonConfigurationInvalid = "ConfigurationInvalid"
+	// ReasonConfigurationUnknown: the configuration is in a format that the host's agent does not know, or has fields that it does not
+	// know. The last one stays in force.
+	ReasonConfigurationUnknown = "ConfigurationUnknown"
+)
+
 // Reasons of a Server's conditions. Scripts match on them: they are not renamed.
 const (
 	// ReasonAnswered: the BMC answers and accepts the credentials.

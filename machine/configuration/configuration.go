@@ -3,6 +3,7 @@
 package configuration
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -21,8 +22,20 @@ const SecretKey = "configuration.json"
 // MaxSize of an encoded configuration in bytes. A Secret holds 1 MiB (Kubernetes' MaxSecretSize).
 const MaxSize = 1 << 20
 
+// Version of the format that Encode writes. Decode reads this one and all before it, and refuses a later one and fields that it does
+// not know: a host that left out what it does not know would attest a configuration that it does not run. A field that is added
+// raises the version; so does another way to compute Configuration.Digest, with which a host attests what a service was started with.
+//
+// Version 1 has no field for the version: so the digests of what was stored before there was one stay what they are.
+const Version = 1
+
+// ErrUnknown says that a configuration is in a format that this program does not know, or only in part.
+var ErrUnknown = errors.New("configuration in an unknown format")
+
 // Configuration of a host. Equal configurations have equal encodings: Files are sorted by path, Services are in start order.
 type Configuration struct {
+	// Version of the format; 0 stands for 1.
+	Version  int       `json:"version,omitempty"`
 	Files    []File    `json:"files"`
 	Services []Service `json:"services"`
 }
@@ -63,6 +76,9 @@ func (c Configuration) Encode() (content []byte, digest string, err error) {
 	if err := c.Check(); err != nil {
 		return nil, "", err
 	}
+	if c.Version == Version {
+		c.Version = 0
+	}
 	content, err = json.Marshal(c)
 	if err != nil {
 		return nil, "", err
@@ -81,6 +97,14 @@ func Decode(content []byte) (c Configuration, digest string, err error) {
 	}
 	if err := json.Unmarshal(content, &c); err != nil {
 		return c, "", fmt.Errorf("configuration: %w", err)
+	}
+	if c.Version < 0 || c.Version > Version {
+		return c, "", fmt.Errorf("%w: it has version %d, and this program reads versions up to %d", ErrUnknown, c.Version, Version)
+	}
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&Configuration{}); err != nil {
+		return c, "", fmt.Errorf("%w: %w", ErrUnknown, err) // it is JSON with all types right, so that is all that there can be
 	}
 	sum := sha256.Sum256(content)
 	return c, hex.EncodeToString(sum[:]), c.Check()

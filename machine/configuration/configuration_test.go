@@ -1,6 +1,7 @@
 package configuration
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,42 @@ func TestEncodeAndDecode(t *testing.T) {
 	}
 	if _, _, err := Decode(make([]byte, MaxSize+1)); err == nil {
 		t.Error("a configuration that no Secret holds was decoded")
+	}
+}
+
+// stored is what was stored before the format had a version, with the digests that hosts attested.
+const (
+	stored              = `{"files":[{"path":"/etc/a.conf","mode":"0640","owner":"root","group":"nova","content":"a"}],"services":[{"name":"a.service","files":["/etc/a.conf"]}]}`
+	storedDigest        = "632d9bfa57060cd629ebfcaf08c9474fe55b92912f65fc3027c97c9fd84894b7"
+	storedServiceDigest = "835efd6be0536004d1dbfc85a21823c790cbaa618242c49fc0f5a217f501caf0"
+)
+
+func TestFirstVersionIsRead(t *testing.T) {
+	c, digest, err := Decode([]byte(stored))
+	if err != nil || digest != storedDigest || c.Digest(c.Services[0]) != storedServiceDigest {
+		t.Errorf("got %s, %s, %v: hosts attest %s, %s", digest, c.Digest(c.Services[0]), err, storedDigest, storedServiceDigest)
+	}
+	if content, again, err := c.Encode(); err != nil || again != digest || string(content) != stored {
+		t.Errorf("encoded again it is %s, %v: all hosts would get another configuration", content, err)
+	}
+	if _, _, err := Decode([]byte(strings.Replace(stored, "{", `{"version":1,`, 1))); err != nil {
+		t.Errorf("the version by its number: %v", err)
+	}
+}
+
+func TestUnknownFormatIsRefused(t *testing.T) {
+	for name, content := range map[string]string{
+		"a later version":             strings.Replace(stored, "{", `{"version":2,`, 1),
+		"an unknown field":            strings.Replace(stored, "{", `{"packages":[],`, 1),
+		"an unknown field of a file":  strings.Replace(stored, `"mode"`, `"acl":"x","mode"`, 1),
+		"an unknown field of service": strings.Replace(stored, `"name"`, `"after":"x","name"`, 1),
+	} {
+		if _, digest, err := Decode([]byte(content)); !errors.Is(err, ErrUnknown) || digest != "" {
+			t.Errorf("%s: got %q, %v, want ErrUnknown", name, digest, err)
+		}
+	}
+	if _, _, err := Decode([]byte(stored + "{}")); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("what is not JSON: %v", err)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/account"
 	"regiond.dev/regiond/node/service"
+	"regiond.dev/regiond/region"
 )
 
 // Services are a host's services: service.Systemd, or the supervisor of a node that is a namespace. Orders return when the
@@ -190,7 +191,11 @@ func (a *Applier) want(content string) {
 	a.problem = nil
 	if err != nil {
 		a.wanted.digest = ""
-		a.problem = &problem{reason: "ConfigurationInvalid",
+		reason := region.ReasonConfigurationInvalid
+		if errors.Is(err, configuration.ErrUnknown) {
+			reason, err = region.ReasonConfigurationUnknown, fmt.Errorf("%w; give the host a newer image, or take the control plane's regiond back", err)
+		}
+		a.problem = &problem{reason: reason,
 			message: fmt.Sprintf("the configuration in the Secret is not taken, the last one stays in force: %v", err)}
 		a.Log.Error("configuration refused", slog.Any("error", err))
 	}

@@ -288,10 +288,12 @@ func TestWhatCanNotBeApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	for content, want := range map[string]string{
-		encode(t, stranger):           `ApplyFailed: there is no user "glance"`,
-		encode(t, directory):          "ApplyFailed: /usr/dir is a directory",
-		"{":                           "ConfigurationInvalid: the configuration in the Secret is not taken",
-		`{"files":[{"path":"../x"}]}`: "ConfigurationInvalid: ",
+		encode(t, stranger):                      `ApplyFailed: there is no user "glance"`,
+		encode(t, directory):                     "ApplyFailed: /usr/dir is a directory",
+		"{":                                      "ConfigurationInvalid: the configuration in the Secret is not taken",
+		`{"files":[{"path":"../x"}]}`:            "ConfigurationInvalid: ",
+		`{"version":2,"files":[],"services":[]}`: "ConfigurationUnknown: the configuration in the Secret is not taken, the last one stays in force: configuration in an unknown format: it has version 2",
+		`{"files":[],"services":[],"packages":[]}`: "ConfigurationUnknown: ",
 	} {
 		a.want(content)
 		w.step(a)
