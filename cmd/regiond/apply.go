@@ -36,6 +36,9 @@ A cluster runs the templates, manifests and images of its last apply: an apply g
 regiond and the images that were built last, and nothing else does. With --cluster they reach one
 cluster first, e.g. one for staging.
 
+Hosts change one by one at first, then several at a time, and no more after a failure. A change that
+restarts Open vSwitch reaches a host when it has no guests, or with --disrupt.
+
 A cluster that is no longer declared is removed with --allow-delete only. Its data stays on the seed
 host's disk, and its passwords and keys in its Secret: declared again, it has both back. An apply of what is there already writes nothing and restarts nothing. It can be run again
 at any time.`,
@@ -50,15 +53,16 @@ at any time.`,
 	addClusterFlag(cmd, &a.cluster)
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&a.allowDelete, "allow-delete", false, "remove OpenStack clusters that are no longer declared")
+	cmd.Flags().BoolVar(&a.disrupt, "disrupt", false, "cut guests off from their networks while their hosts change, rather than wait until hosts have none")
 	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait until every OpenStack cluster is ready")
 	cmd.Flags().DurationVar(&a.timeout, "timeout", 15*time.Minute, "how long to wait")
 	return cmd
 }
 
 type applyFlags struct {
-	file, cluster          string
-	yes, allowDelete, wait bool
-	timeout                time.Duration
+	file, cluster                   string
+	yes, allowDelete, disrupt, wait bool
+	timeout                         time.Duration
 }
 
 func (a applyFlags) run(cmd *cobra.Command) error {
@@ -76,7 +80,7 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	if err := p.Allowed(a.allowDelete); err != nil {
 		return err
 	}
-	if !a.yes && !p.Empty() {
+	if !a.yes && (!p.Empty() || a.disrupt) {
 		if err := approve(cmd.InOrStdin(), out); err != nil {
 			return err
 		}
@@ -91,6 +95,13 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	}
 	if err != nil {
 		return err
+	}
+	if a.disrupt {
+		for _, c := range p.Clusters {
+			if err := rollout.Disrupt(ctx, api, c.Cluster); err != nil {
+				return err
+			}
+		}
 	}
 	for _, name := range p.Removed() {
 		show("OpenStackCluster " + name + " is being removed")

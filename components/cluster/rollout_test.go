@@ -103,7 +103,7 @@ func TestFailedCanaryStops(t *testing.T) {
 	}
 	w.now = w.now.Add(rollout.ProofLimit + time.Minute) // its agent does not say that it runs it
 	next := w.killed()
-	for range 12 {
+	for range 14 { // the last process has been there for five turns
 		w.turn(next())
 	}
 	if got := w.with("298"); len(got) != 1 {

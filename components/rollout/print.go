@@ -91,6 +91,9 @@ func writeNodes(b *bytes.Buffer, alike []NodeChange) {
 	for _, s := range n.Services {
 		fmt.Fprintf(b, "      → %s of %s\n", s.Action, s.Name)
 	}
+	if n.CutsGuests {
+		fmt.Fprintf(b, "      ! guests lose their network meanwhile: a host gets this when it has none, or with regiond apply --disrupt\n")
+	}
 	if len(n.Services) > 0 {
 		fmt.Fprintln(b)
 	}
