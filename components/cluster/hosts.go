@@ -25,7 +25,7 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 	for _, in := range t.input.Hosts {
 		n := NodeFacts{Name: in.Name}
 		if t.state != nil {
-			n.Wished = t.seen.composed.digests[in.Name]
+			n.Wished = t.state.Digests[in.Name]
 		}
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -48,9 +48,9 @@ type observations struct {
 	composed struct {
 		of    string
 		state *openstack.State
-		// digests of the nodes' configurations.
-		digests map[string]string
-		err     error
+		// last state that there was: what it has in common with the next one isn't rendered again.
+		last *openstack.State
+		err  error
 	}
 	// applied parts: what was found to be as wished, when.
 	applied map[Part]check

@@ -137,14 +137,9 @@ func (t *turn) compose() (*openstack.State, error) {
 	sum := sha256.Sum256(append(b, t.composer.Digest()...))
 	of := hex.EncodeToString(sum[:])
 	if c := &t.seen.composed; c.of != of {
-		c.of, c.digests = of, map[string]string{}
-		if c.state, c.err = t.Compose(t.composer, in); c.err == nil {
-			for name, conf := range c.state.Nodes {
-				if _, c.digests[name], c.err = conf.Encode(); c.err != nil {
-					c.err = fmt.Errorf("configuration of host %s: %w", name, c.err)
-					break
-				}
-			}
+		c.of = of
+		if c.state, c.err = t.Compose(t.composer, in, c.last); c.err == nil {
+			c.last = c.state
 		}
 	}
 	return t.seen.composed.state, t.seen.composed.err

@@ -104,7 +104,7 @@ func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Co
 	if f.Secrets == nil {
 		return "its secrets, which are missing", nil
 	}
-	s, err := t.Compose(c, f.Input)
+	s, err := t.Compose(c, f.Input, nil)
 	if err != nil {
 		return err.Error(), nil // these templates are not what it was rendered from
 	}

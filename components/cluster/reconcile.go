@@ -39,8 +39,8 @@ type Controller struct {
 	DataDir string
 	// Templates that clusters are pinned to.
 	Templates *rollout.Templates
-	// Compose says by templates what a cluster is to be.
-	Compose func(*openstack.Composer, openstack.Input) (*openstack.State, error)
+	// Compose says by templates what a cluster is to be, given the last state, which may be nil.
+	Compose func(c *openstack.Composer, in openstack.Input, last *openstack.State) (*openstack.State, error)
 	// Cloud is how the services themselves are asked.
 	Cloud Cloud
 	// Space of the disk that a folder is on, in bytes.

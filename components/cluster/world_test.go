@@ -383,7 +383,7 @@ func (w *world) must(errs ...error) {
 }
 
 // compose renders each input once for all processes of a test.
-func (w *world) compose(c *openstack.Composer, in openstack.Input) (*openstack.State, error) {
+func (w *world) compose(c *openstack.Composer, in openstack.Input, last *openstack.State) (*openstack.State, error) {
 	b, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
@@ -392,7 +392,7 @@ func (w *world) compose(c *openstack.Composer, in openstack.Input) (*openstack.S
 	if s := w.composed[key]; s != nil {
 		return s, nil
 	}
-	s, err := c.Desired(in)
+	s, err := c.Next(in, last)
 	if err == nil {
 		w.composed[key] = s
 	}

@@ -38,7 +38,7 @@ func (c *Composer) configs(in Input, s *State) ([]*unstructured.Unstructured, ma
 			errs = append(errs, err)
 			continue
 		}
-		s.Warnings = append(s.Warnings, configgen.Texts(warnings)...)
+		s.cluster.warnings = append(s.cluster.warnings, configgen.Texts(warnings)...)
 		s.Configs[role] = files
 		secret, err := configSecret(in.Cluster.Name, role, files)
 		if err != nil {

@@ -4,10 +4,8 @@
 package openstack
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,8 +72,9 @@ type Host struct {
 type State struct {
 	// Objects in the order in which they are applied: gate by gate.
 	Objects []*unstructured.Unstructured
-	// Nodes by the name of their host.
-	Nodes map[string]configuration.Configuration
+	// Nodes by the name of their host, and the digests of their encodings.
+	Nodes   map[string]configuration.Configuration
+	Digests map[string]string
 	// Configs are the files of pods by role.
 	Configs map[string][]configgen.File
 	// Values that the configuration of pods was made of. They hold secrets.
@@ -84,6 +83,13 @@ type State struct {
 	// Images that pods run.
 	Images  oci.Set
 	secrets map[string]any
+
+	// What it was rendered from, for Composer.Next.
+	composer *Composer
+	cluster  rendered
+	hosts    map[string]rendered
+	// shared files: most are the same on all nodes, and a thousand of them are kept once.
+	shared map[string]string
 }
 
 // Gate returns the objects of a gate; "" stands for those before all gates.
@@ -138,48 +144,6 @@ func Desired(in Input) (*State, error) {
 	return c.Desired(in)
 }
 
-// Desired renders a cluster. Same input, same bytes. It takes some tenths of a second: call it when the input changed.
-func (c *Composer) Desired(in Input) (*State, error) {
-	if in.Cluster == nil || in.Cluster.Name == "" {
-		return nil, errors.New("OpenStack cluster: no cluster given")
-	}
-	s, err := c.desired(in)
-	if err != nil {
-		return nil, fmt.Errorf("OpenStack cluster %s: %w", in.Cluster.Name, err)
-	}
-	return s, nil
-}
-
-func (c *Composer) desired(in Input) (*State, error) {
-	if len(in.Images.Images) == 0 {
-		return nil, fmt.Errorf("there are no images of release %s; build them with: regiond image build --components --openstack %s",
-			in.Cluster.Spec.Release, in.Cluster.Spec.Release)
-	}
-	values, warnings, err := c.source.Values(in.generated())
-	if err != nil {
-		return nil, err
-	}
-	s := &State{Values: values, Warnings: configgen.Texts(warnings), Images: in.Images, secrets: in.Secrets}
-	secrets, configs, err := c.configs(in, s)
-	if err != nil {
-		return nil, err
-	}
-	built, err := kustomize.Build(c.base, overlay(in, configs))
-	if err != nil {
-		return nil, err
-	}
-	s.Objects = slices.Concat([]*unstructured.Unstructured{namespace(in.Cluster.Name)}, secrets, built)
-	if err := order(s.Objects); err != nil {
-		return nil, err
-	}
-	if err := c.nodes(in, s); err != nil {
-		return nil, err
-	}
-	slices.Sort(s.Warnings)
-	s.Warnings = slices.Compact(s.Warnings)
-	return s, nil
-}
-
 func overlay(in Input, configs map[string]kustomize.Config) kustomize.Overlay {
 	images := map[string]string{}
 	for name, i := range in.Images.Images {
@@ -208,35 +172,4 @@ func namespace(cluster string) *unstructured.Unstructured {
 	l["pod-security.kubernetes.io/enforce"] = "privileged"
 	u.SetLabels(l)
 	return u
-}
-
-// nodes renders each host's configuration. A host without an address is left out: it keeps what it has.
-func (c *Composer) nodes(in Input, s *State) error {
-	s.Nodes = map[string]configuration.Configuration{}
-	shared := map[string]string{} // most files are the same on all nodes: a thousand of them are kept once
-	var errs []error
-	for _, h := range in.Hosts {
-		if h.Address == "" {
-			continue
-		}
-		conf, warnings, err := c.source.Node(s.Values, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("node %s: %w", h.Name, err))
-			continue
-		}
-		for i, f := range conf.Files {
-			if _, known := shared[f.Content]; !known {
-				shared[f.Content] = f.Content
-			}
-			conf.Files[i].Content = shared[f.Content]
-		}
-		s.Nodes[h.Name] = conf
-		s.Warnings = append(s.Warnings, configgen.Texts(warnings)...)
-	}
-	for _, n := range in.Cluster.Spec.Nodes {
-		if !slices.ContainsFunc(in.Hosts, func(h Host) bool { return h.Name == n.Name }) {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("values of node %s are not used: the cluster has no such host", n.Name))
-		}
-	}
-	return errors.Join(errs...)
 }

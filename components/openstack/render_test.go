@@ -1,0 +1,71 @@
+package openstack_test
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region"
+)
+
+// TestNextIsDesired: whatever changes, what is taken over from the last state is what would have been rendered.
+func TestNextIsDesired(t *testing.T) {
+	c, err := openstack.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := programInput(region.ReleaseEpoxy)
+	in.Hosts = append(in.Hosts, openstack.Host{Name: "node2", Address: "10.99.0.102"})
+	last, err := c.Desired(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := func(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
+	for _, step := range []struct {
+		name   string
+		change func()
+	}{
+		{"nothing", func() {}},
+		{"a registration", func() { in.Hosts[0].Registration = "9f2c1b1e-0000-4000-8000-000000000009" }},
+		{"an address", func() { in.Hosts[1].Address = "10.99.0.103" }},
+		{"a host more", func() { in.Hosts = append(in.Hosts, openstack.Host{Name: "node3", Address: "10.99.0.104"}) }},
+		{"values of a host", func() {
+			in.Cluster.Spec.Nodes = []region.OpenStackNodeValues{{Name: "node2", Values: values(`{"nova": {"conf": {"DEFAULT": {"debug": true}}}}`)}}
+		}},
+		{"values of a host that is not there", func() {
+			in.Cluster.Spec.Nodes = append(in.Cluster.Spec.Nodes, region.OpenStackNodeValues{Name: "node9", Values: values(`{"nova": {"conf": {"DEFAULT": {"debug": true}}}}`)})
+		}},
+		{"values of the cluster", func() {
+			in.Cluster.Spec.Values = values(`{"nova": {"conf": {"DEFAULT": {"vif_plugging_timeout": 299}}}}`)
+		}},
+		{"a host less", func() { in.Hosts = in.Hosts[1:] }},
+		{"images", func() {
+			i := in.Images.Images["nova"]
+			i.Digest = "sha256:" + i.Digest[10:] + "bbb"
+			in.Images.Images["nova"] = i
+		}},
+		{"secrets", func() { in.Secrets = nil; in.DataDir = "/srv/regiond" }},
+	} {
+		step.change()
+		want, err := c.Desired(in)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		next, err := c.Next(in, last)
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if !reflect.DeepEqual(next.Objects, want.Objects) || !reflect.DeepEqual(next.Configs, want.Configs) {
+			t.Errorf("%s changed: the control plane is not what it would be from nothing", step.name)
+		}
+		if !reflect.DeepEqual(next.Nodes, want.Nodes) || !reflect.DeepEqual(next.Digests, want.Digests) {
+			t.Errorf("%s changed: the hosts are not what they would be from nothing", step.name)
+		}
+		if !reflect.DeepEqual(next.Warnings, want.Warnings) {
+			t.Errorf("%s changed: warnings %q, want %q", step.name, next.Warnings, want.Warnings)
+		}
+		last = next
+	}
+}
