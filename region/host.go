@@ -81,10 +81,24 @@ type HostStatus struct {
 	// Configuration that the host runs. Its state is the condition Configured.
 	// +optional
 	Configuration *HostConfiguration `json:"configuration,omitempty"`
+	// OpenStack is how the control plane of the host's cluster sees it. regiond's controller writes it, the agent leaves it alone.
+	// +optional
+	OpenStack *HostOpenStack `json:"openstack,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// HostOpenStack is a host as a node of an OpenStack cluster.
+type HostOpenStack struct {
+	// Cluster that the host is a node of.
+	Cluster string `json:"cluster"`
+	// Ready is true if the host runs its configuration, its services and agents are up, and it is mapped to its cell.
+	Ready bool `json:"ready"`
+	// Message says why it is not ready.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // HostConfiguration is what the agent attests of the configuration and of what reads it.

@@ -253,12 +253,20 @@ type OpenStackClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Services []OpenStackService `json:"services,omitempty"`
-	// Nodes of the cluster.
+	// NodesTotal is how many nodes the cluster has, NodesReady how many of them are ready.
+	// +optional
+	NodesTotal int32 `json:"nodesTotal,omitempty"`
+	// +optional
+	NodesReady int32 `json:"nodesReady,omitempty"`
+	// Nodes of the cluster, those that are not ready first, and not more than MaxListedNodes. Each one's own state is in the status of its Host.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Nodes []OpenStackNode `json:"nodes,omitempty"`
 }
+
+// MaxListedNodes bounds the nodes in a cluster's status: an object has to fit into etcd, however many nodes there are.
+const MaxListedNodes = 64
 
 // OpenStackService is one workload of the control plane.
 type OpenStackService struct {

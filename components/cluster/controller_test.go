@@ -260,8 +260,9 @@ func TestUnknownValueIsRefused(t *testing.T) {
 func (w *world) host(name, address string) {
 	w.t.Helper()
 	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("h-" + name)}, Spec: region.HostSpec{Role: region.RoleCompute}}
-	h.Status.Addresses = []string{address}
 	w.must(w.api.Create(w.t.Context(), h))
+	h.Status.Addresses = []string{address}
+	w.must(w.api.Status().Update(w.t.Context(), h))
 }
 
 // agent applies what is stored for a host.
@@ -276,7 +277,7 @@ func (w *world) agent(name string) {
 	h.Status.Configuration = &region.HostConfiguration{Digest: s.Annotations[rollout.AnnotationDigest]}
 	h.Status.Conditions = []metav1.Condition{{Type: region.ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Applied",
 		LastTransitionTime: metav1.NewTime(w.now)}}
-	w.must(w.api.Update(w.t.Context(), h))
+	w.must(w.api.Status().Update(w.t.Context(), h))
 }
 
 func TestNode(t *testing.T) {
@@ -336,8 +337,24 @@ func TestNode(t *testing.T) {
 	w.until(always(c), "the second node is ready", func() bool {
 		w.agent("node2")
 		w.agent("node1")
-		return w.ready() && len(w.cluster().Status.Nodes) == 2
+		return w.ready() && w.cluster().Status.NodesTotal == 2
 	})
+	// Each host says how the cluster sees it.
+	h := &region.Host{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, h))
+	if s := h.Status.OpenStack; s == nil || *s != (region.HostOpenStack{Cluster: "lab", Ready: true}) {
+		t.Errorf("host node2: %+v", s)
+	}
+	n := w.cloud.hosts["node2"]
+	n.Service.Status, n.Service.DisabledReason = "disabled", "maintenance"
+	for range 3 {
+		w.now = w.now.Add(time.Minute)
+		w.turn(c)
+	}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, h))
+	if s := h.Status.OpenStack; s == nil || s.Ready || !strings.Contains(s.Message, "maintenance") {
+		t.Errorf("host node2 that is disabled: %+v", s)
+	}
 }
 
 func TestFinalizerFirst(t *testing.T) {

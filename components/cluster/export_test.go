@@ -8,3 +8,6 @@ var (
 	Pause         = pause
 	RetryAfter    = retryAfter
 )
+
+// Summarise is summarise.
+var Summarise = summarise

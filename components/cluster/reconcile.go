@@ -150,7 +150,11 @@ func (t *turn) report(ctx context.Context, d Decision) error {
 	before := t.cluster.DeepCopy()
 	s := &t.cluster.Status
 	applyConditions(s, d.Conditions, t.Now())
-	s.ObservedGeneration, s.Services, s.Nodes = t.cluster.Generation, d.Services, d.Nodes
+	s.ObservedGeneration, s.Services = t.cluster.Generation, d.Services
+	summarise(s, d.Nodes)
+	if err := t.reportHosts(ctx, d.Nodes); err != nil {
+		return err
+	}
 	t.metrics.conditions(t.cluster.Name, s.Conditions)
 	if equality.Semantic.DeepEqual(before.Status, *s) {
 		return nil

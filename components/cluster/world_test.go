@@ -86,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	wrote := func(verb string, o client.Object) {
 		w.writes = append(w.writes, fmt.Sprintf("%s %T %s", verb, o, o.GetName()))
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.OpenStackCluster{}).WithInterceptorFuncs(interceptor.Funcs{
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.OpenStackCluster{}, &region.Host{}).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			wrote("create", o)
 			if _, secret := o.(*corev1.Secret); secret || o.GetUID() == "" { // one that is restored is another one

@@ -56,7 +56,7 @@ type Batch struct {
 	Go []string
 	// Moving is how many hosts get their configuration now, or got it and may still come up with it.
 	Moving int
-	// Waits says for each host that waits what for.
+	// Waits says for each host that waits what for. The texts are alike for many hosts, and change rarely.
 	Waits map[string]string
 	// Failed is the host on which the change has failed, empty if there is none. It stops the roll-out.
 	Failed string
@@ -71,14 +71,12 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 	b := Batch{Waits: map[string]string{}}
 	budget := max(1, len(hosts)*BudgetPercent/100)
 	limit, moving, away := 1, 0, 0
-	canary := ""
 	for _, h := range hosts {
 		if h.proved() {
 			limit = budget
 		}
 		if h.moving(now) && !h.Joining {
 			moving++
-			canary = h.Name
 		}
 		if !h.Up && !h.Joining {
 			away++
@@ -105,11 +103,11 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 		case h.UpUnknown:
 			wait = "Nova and Neutron can't be asked whether its services are up"
 		case moving >= limit && limit == 1:
-			wait = fmt.Sprintf("host %s gets the change before it, and has not proved it yet", canary)
+			wait = "another host gets the change before it, and has not proved it yet"
 		case moving >= limit:
 			wait = fmt.Sprintf("%d hosts get the change at a time", budget)
 		case h.Up && away >= budget:
-			wait = fmt.Sprintf("%d of %d hosts are not up, and a change may take no more than %d away", away, len(hosts), budget)
+			wait = fmt.Sprintf("a change may take no more than %d of %d hosts away, and as many are not up", budget, len(hosts))
 		}
 		if wait != "" {
 			b.Waits[h.Name] = wait
@@ -120,7 +118,6 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 			continue
 		}
 		moving++
-		canary = h.Name
 		if h.Up {
 			away++
 		}

@@ -43,8 +43,8 @@ func TestNextBatch(t *testing.T) {
 		wait    string // part of why the last host waits
 		failed  string
 	}{
-		{"the canary goes first", hosts(30, func(int, *rollout.HostState) {}), false, "h00", "host h00 gets the change before it", ""},
-		{"the canary has not proved it yet", hosts(30, only(1, got(time.Minute, false))), false, "", "host h00 gets the change before it", ""},
+		{"the canary goes first", hosts(30, func(int, *rollout.HostState) {}), false, "h00", "another host gets the change before it", ""},
+		{"the canary has not proved it yet", hosts(30, only(1, got(time.Minute, false))), false, "", "another host gets the change before it", ""},
 		{"the canary has proved it", hosts(30, only(1, got(time.Minute, true))), false, "h01 h02 h03", "3 hosts get the change at a time", ""},
 		{"two hosts", hosts(2, only(1, got(time.Minute, true))), false, "h01", "", ""},
 		{"the canary fails", hosts(30, only(1, got(6*time.Minute, false))), false, "", "failed on host h00", "h00"},
@@ -56,26 +56,26 @@ func TestNextBatch(t *testing.T) {
 		{"the failed host gets the repaired configuration first", hosts(30, only(1, func(h *rollout.HostState) {
 			got(6*time.Minute, false)(h)
 			h.Stored = "broken"
-		})), false, "h00", "host h00 gets the change before it", ""},
+		})), false, "h00", "another host gets the change before it", ""},
 		{"an earlier declaration's proof does not count", hosts(30, only(1, func(h *rollout.HostState) {
 			got(time.Hour, true)(h)
 			h.Current = false
-		})), false, "h01", "host h01 gets the change before it", ""},
+		})), false, "h01", "another host gets the change before it", ""},
 		{"a host that was down before proves nothing and stops nothing", hosts(30, only(1, func(h *rollout.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
-		})), false, "h01", "host h01 gets the change before it", ""},
+		})), false, "h01", "another host gets the change before it", ""},
 		{"as many are down as may be", hosts(10, only(1, func(h *rollout.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
-		})), false, "", "1 of 10 hosts are not up", ""},
+		})), false, "", "no more than 1 of 10 hosts away", ""},
 		{"joining hosts do not wait", hosts(30, only(5, func(h *rollout.HostState) { h.Stored, h.Up, h.Joining = "", false, true })), false,
-			"h00 h01 h02 h03 h04 h05", "host h05 gets the change before it", ""},
+			"h00 h01 h02 h03 h04 h05", "another host gets the change before it", ""},
 		{"nobody can be asked", hosts(30, func(_ int, h *rollout.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't be asked", ""},
 		{"guests would be cut off", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), false, "", "cuts off its 3 guests", ""},
-		{"guests are cut off by consent", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "host h00 gets the change before it", ""},
+		{"guests are cut off by consent", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change before it", ""},
 		{"an empty host goes before those with guests", hosts(2, func(i int, h *rollout.HostState) { h.Cuts, h.Guests = true, 1-i }), false, "h01", "", ""},
-		{"guests do not keep other changes", hosts(2, func(_ int, h *rollout.HostState) { h.Guests = 3 }), false, "h00", "host h00 gets the change before it", ""},
+		{"guests do not keep other changes", hosts(2, func(_ int, h *rollout.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change before it", ""},
 		{"all have it", hosts(3, only(3, got(time.Hour, true))), false, "", "", ""},
 	} {
 		b := rollout.NextBatch(c.hosts, c.disrupt, batchNow)

@@ -82,7 +82,7 @@ func (w *clusterWaiter) next(c *region.OpenStackCluster, report func(string, ...
 	}
 	if ready = clusterReady(c); ready && !w.ready {
 		w.ready = true
-		say("%s (%s at %s, %d services, %d nodes)", ClusterReadyLine, c.Spec.Release, c.Spec.Address, len(c.Status.Services), len(c.Status.Nodes))
+		say("%s (%s at %s, %d services, %d nodes)", ClusterReadyLine, c.Spec.Release, c.Spec.Address, len(c.Status.Services), c.Status.NodesTotal)
 	}
 	if !ready && time.Since(w.spoke) > patience {
 		say("openstack %s: waits: %s", c.Name, waitsFor(c))
