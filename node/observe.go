@@ -18,15 +18,18 @@ import (
 
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
+	"regiond.dev/regiond/region"
 )
 
 // Observation is what the agent sees of its host.
 type Observation struct {
-	BootID    string
-	BootTime  time.Time
-	Kernel    string
-	Image     string
-	Slot      string
+	BootID   string
+	BootTime time.Time
+	Kernel   string
+	Image    string
+	Slot     string
+	// Release of OpenStack that the packages are of.
+	Release   region.OpenStackRelease
 	Addresses []string
 	// FailedUnits of systemd.
 	FailedUnits []string
@@ -83,6 +86,7 @@ func (o Observer) Observe(ctx context.Context) Observation {
 	seen.BootTime, err = o.bootTime()
 	failed("boot time", err)
 	seen.Image = o.imageVersion()
+	seen.Release = region.ReleaseOfNova(o.packageVersion("nova-compute"))
 	seen.FailedUnits, err = o.Units(ctx)
 	failed("failed units", err)
 	for _, mount := range []string{"/", identity.MountPoint} {
@@ -139,6 +143,29 @@ func (o Observer) imageVersion() string {
 	for line := range strings.Lines(string(b)) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "IMAGE_VERSION="); ok {
 			return strings.Trim(v, `"'`)
+		}
+	}
+	return ""
+}
+
+// packageVersion of an installed Debian package, from dpkg's own list; empty if it is not installed.
+func (o Observer) packageVersion(name string) string {
+	f, err := os.Open(filepath.Join(o.Root, "var/lib/dpkg/status"))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	found := false
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), ": ")
+		switch {
+		case key == "Package":
+			found = value == name
+		case key == "Status" && found && !strings.HasSuffix(value, " installed"):
+			return ""
+		case key == "Version" && found:
+			return value
 		}
 	}
 	return ""

@@ -18,7 +18,7 @@ import (
 func buildStatus(o Observation, clockOffset time.Duration, agentVersion, installedImage string, inv *inventory.Inventory,
 	conf apply.Report, old region.HostStatus, now time.Time) region.HostStatus {
 	s := region.HostStatus{
-		BootID: o.BootID, Kernel: o.Kernel, Image: o.Image, Slot: o.Slot, AgentVersion: agentVersion, Addresses: o.Addresses, Inventory: inv,
+		BootID: o.BootID, Kernel: o.Kernel, Image: o.Image, Slot: o.Slot, AgentVersion: agentVersion, Release: o.Release, Addresses: o.Addresses, Inventory: inv,
 	}
 	if s.Image == "" {
 		s.Image = installedImage

@@ -71,6 +71,9 @@ type HostStatus struct {
 	// AgentVersion is the version of the agent.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
+	// Release of OpenStack that the host's packages are of. Empty if it has none, or its agent does not say.
+	// +optional
+	Release OpenStackRelease `json:"release,omitempty"`
 	// Addresses of the host.
 	// +optional
 	Addresses []string `json:"addresses,omitempty"`

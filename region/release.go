@@ -55,3 +55,15 @@ func releaseNames() string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// novas are the major versions of Nova in each release (releases.openstack.org).
+var novas = map[string]OpenStackRelease{"31": ReleaseEpoxy, "33": ReleaseGazpacho}
+
+// ReleaseOfNova is the release that a Debian version of Nova is of, e.g. epoxy for 2:31.0.0-6; empty if it is of none that regiond knows.
+func ReleaseOfNova(version string) OpenStackRelease {
+	if _, after, epoch := strings.Cut(version, ":"); epoch {
+		version = after
+	}
+	major, _, _ := strings.Cut(version, ".")
+	return novas[major]
+}

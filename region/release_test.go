@@ -26,3 +26,12 @@ func TestHop(t *testing.T) {
 		}
 	}
 }
+
+func TestReleaseOfNova(t *testing.T) {
+	for version, want := range map[string]region.OpenStackRelease{"2:31.0.0-6+deb13u3": region.ReleaseEpoxy, "2:33.0.2-1": region.ReleaseGazpacho,
+		"31.1.0": region.ReleaseEpoxy, "2:32.0.0-1": "", "": "", "3:1": ""} {
+		if got := region.ReleaseOfNova(version); got != want {
+			t.Errorf("%q: got %q, want %q", version, got, want)
+		}
+	}
+}

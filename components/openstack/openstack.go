@@ -66,6 +66,8 @@ type Host struct {
 	Address string
 	// Registration is the UUID of its nova-compute service, empty before it has registered.
 	Registration string
+	// Release that its packages are of, empty if it is not known. Its configuration is of that one, whatever the cluster's is.
+	Release region.OpenStackRelease `json:",omitempty"`
 }
 
 // State is what a cluster is to be.

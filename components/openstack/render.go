@@ -90,9 +90,16 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 	for _, n := range in.Cluster.Spec.Nodes {
 		own[n.Name] = n
 	}
+	values := c.releases(in, s)
 	var errs []error
 	for _, h := range in.Hosts {
 		if h.Address == "" {
+			continue
+		}
+		v, err := values(h.Release)
+		if err != nil {
+			s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps what it has: its packages are of %s, for which there is no configuration: %v",
+				h.Name, h.Release, err))
 			continue
 		}
 		of, err := digestOf(s.cluster.of, h, own[h.Name])
@@ -101,7 +108,7 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 		}
 		if was := last.hosts[h.Name]; was.of == of {
 			s.hosts[h.Name], s.Nodes[h.Name], s.Digests[h.Name] = was, last.Nodes[h.Name], last.Digests[h.Name]
-		} else if err := c.node(s, h, of); err != nil {
+		} else if err := c.node(s, v, h, of); err != nil {
 			errs = append(errs, fmt.Errorf("node %s: %w", h.Name, err))
 			continue
 		}
@@ -115,8 +122,26 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 	return errors.Join(errs...)
 }
 
-func (c *Composer) node(s *State, h Host, of string) error {
-	conf, warnings, err := c.source.Node(s.Values, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+// releases finds the values by the release of a host's packages. A service does not start with another release's options.
+func (c *Composer) releases(in Input, s *State) func(region.OpenStackRelease) (*configgen.Values, error) {
+	known := map[region.OpenStackRelease]*configgen.Values{"": s.Values, in.Cluster.Spec.Release: s.Values}
+	return func(release region.OpenStackRelease) (*configgen.Values, error) {
+		if v := known[release]; v != nil {
+			return v, nil
+		}
+		of := in.generated()
+		declaration := *of.Declaration
+		declaration.Release, of.Declaration = release, &declaration
+		v, _, err := c.source.Values(of)
+		if err == nil {
+			known[release] = v
+		}
+		return v, err
+	}
+}
+
+func (c *Composer) node(s *State, v *configgen.Values, h Host, of string) error {
+	conf, warnings, err := c.source.Node(v, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package openstack_test
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,6 +42,7 @@ func TestNextIsDesired(t *testing.T) {
 		{"values of the cluster", func() {
 			in.Cluster.Spec.Values = values(`{"nova": {"conf": {"DEFAULT": {"vif_plugging_timeout": 299}}}}`)
 		}},
+		{"a host's packages", func() { in.Hosts[0].Release = region.ReleaseGazpacho }},
 		{"a host less", func() { in.Hosts = in.Hosts[1:] }},
 		{"images", func() {
 			i := in.Images.Images["nova"]
@@ -67,5 +70,35 @@ func TestNextIsDesired(t *testing.T) {
 			t.Errorf("%s changed: warnings %q, want %q", step.name, next.Warnings, want.Warnings)
 		}
 		last = next
+	}
+}
+
+// TestHostsGetTheConfigurationOfTheirPackages, whatever the cluster's release is.
+func TestHostsGetTheConfigurationOfTheirPackages(t *testing.T) {
+	for _, of := range []region.OpenStackRelease{region.ReleaseEpoxy, region.ReleaseGazpacho} {
+		want := program(t, of).Digests["node1"]
+		for _, cluster := range []region.OpenStackRelease{region.ReleaseEpoxy, region.ReleaseGazpacho} {
+			in := programInput(cluster)
+			in.Hosts[0].Release = of
+			s, err := openstack.Desired(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Digests["node1"]; got != want {
+				t.Errorf("packages of %s in a cluster of %s: got %s, want %s", of, cluster, got, want)
+			}
+		}
+		if other := program(t, region.ReleaseEpoxy).Digests["node1"]; of == region.ReleaseGazpacho && other == want {
+			t.Error("hosts of both releases have the same configuration: the test shows nothing")
+		}
+	}
+	in := programInput(region.ReleaseEpoxy)
+	in.Hosts[0].Release = "hibiscus"
+	s, err := openstack.Desired(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, configured := s.Nodes["node1"]; configured || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.HasPrefix(w, "host node1 keeps what it has") }) {
+		t.Errorf("a host of an unknown release: configured %v, warnings %q", configured, s.Warnings)
 	}
 }
