@@ -73,15 +73,10 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}
 
 	if missing := server.AwaitedDisks(wish, srv.Status.Inventory, inv); len(missing) > 0 && now.Sub(stage.Started.Time) < server.DisksWithin {
-		message := "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + condition.List(missing, "; ")
-		log.Info("not all disks are there yet: the installer is told to wait", slog.String("message", message))
-		stage.Message = message
-		return s.record(ctx, srv, enroll.Instruction{WaitSeconds: waitForDisks, Message: message}, func(st *region.ServerStatus) {
-			// The earlier inventory is kept: it says which disks there are to wait for.
-			earlier := st.Inventory
-			set(st)
-			st.Inventory = earlier
-		})
+		stage.Message = "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + condition.List(missing, "; ")
+		log.Info("not all disks are there yet: the installer is told to wait", slog.String("message", stage.Message))
+		inv = srv.Status.Inventory // is kept: it says which disks there are to wait for
+		return s.record(ctx, srv, enroll.Instruction{WaitSeconds: waitForDisks, Message: stage.Message}, set)
 	}
 	plan, adopted, refused := server.Plan(wish, inv, now)
 	switch {
