@@ -166,7 +166,7 @@ func markPaths(disks []Disk) {
 func (d Disk) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s, %d bytes", d.Name, d.Type, d.Bytes)
-	for _, f := range []struct{ name, value string }{{"model", d.Model}, {"serial", d.SerialNumber}, {"wwn", d.WWN}, {"holds", d.Content}} {
+	for _, f := range []struct{ name, value string }{{"model", d.Model}, {"serial", d.SerialNumber}, {"wwn", d.WWN}, {"holds", d.Content}, {"sick:", d.Problem}} {
 		if f.value != "" {
 			fmt.Fprintf(&b, ", %s %s", f.name, f.value)
 		}

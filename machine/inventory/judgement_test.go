@@ -36,3 +36,11 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// Who reads a list of disks sees which of them are sick.
+func TestDiskForPeople(t *testing.T) {
+	d := inventory.Disk{Name: "sda", Type: inventory.DiskHDD, Bytes: 512, SerialNumber: "S1", Problem: "it did not answer within 1m0s"}
+	if got, want := d.String(), "sda (HDD, 512 bytes, serial S1, sick: it did not answer within 1m0s)"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
