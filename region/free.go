@@ -77,7 +77,7 @@ func (w *walker) freeScalar(n *yaml.Node, path string, at position) (any, bool) 
 			return nil, false
 		}
 		if f, ok := v.(float64); ok && (f != f || f > 1e300 || f < -1e300) { // JSON has no NaN and no infinity
-			w.add(at, Problem{Field: path, Value: shorten(n.Value), Message: quote(n.Value) + " is no number in JSON", Suggestion: "put it in quotes"})
+			w.add(at, Problem{Field: path, Value: shorten(n.Value), Message: quote(n.Value) + " is not a number in JSON", Suggestion: "put it in quotes"})
 			return nil, false
 		}
 		return v, true

@@ -121,7 +121,7 @@ func TestOpenStackBadInput(t *testing.T) {
 		{name: "a mapping is wanted", changes: []string{"        values:\n          nova:\n            cpu_allocation_ratio: 4.5\n            conf:\n              libvirt: {virt_type: qemu, images: [a, b], on: true}\n", "        values: nova\n"}, want: []string{
 			`75:17: spec.openstack.clusters[0].values: "nova" is a string, must be a mapping`}},
 		{name: "not a number of JSON", changes: []string{"4.5", ".inf"}, want: []string{
-			`77:35: spec.openstack.clusters[0].values.nova.cpu_allocation_ratio: ".inf" is no number in JSON; put it in quotes`}},
+			`77:35: spec.openstack.clusters[0].values.nova.cpu_allocation_ratio: ".inf" is not a number in JSON; put it in quotes`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := report(t, withOpenStack(t, c.changes...)+c.more)

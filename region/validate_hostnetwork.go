@@ -101,7 +101,7 @@ func (h *hostNetworkValidator) match(path string, m InterfaceMatch) {
 		case hw[0]&1 != 0: // IEEE 802: the I/G bit
 			h.bad(path+".permanentMACAddress", s, "is a group address, which no interface has", "give the address of the interface")
 		case hw.String() == "00:00:00:00:00:00":
-			h.bad(path+".permanentMACAddress", s, "is no address", "give the address of the interface")
+			h.bad(path+".permanentMACAddress", s, "is not the address of an interface", "give the address of the interface")
 		default:
 			h.once(path+".permanentMACAddress", s, "mac "+s)
 		}

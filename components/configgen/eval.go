@@ -277,7 +277,7 @@ func (e *evaluation) operand(c *condition, at int) (any, bool) {
 		return nil, false
 	}
 	if _, isMap := v.(map[string]any); isMap {
-		e.fail(at, "%s is a mapping, which is no condition", e.name(*c.ref))
+		e.fail(at, "%s is a mapping, which is not a condition", e.name(*c.ref))
 		return nil, false
 	}
 	if e.traced {

@@ -71,7 +71,7 @@ func (e *evaluation) guard(o *output, before int) {
 	}
 }
 
-// placeholder says whether a secret is not there yet: something stands for it that is no value.
+// placeholder says whether a secret is not there yet: what stands for it is not a value.
 func (e *evaluation) placeholder(r ref, printed []byte) bool {
 	uses := e.uses(r)
 	return len(uses) > 0 && uses[0].leaf.secret && (bytes.HasPrefix(printed, []byte("<secret:")) || bytes.IndexByte(printed, 0) >= 0)

@@ -140,5 +140,5 @@ func normal(v any, path string) (any, error) {
 		}
 		return number(f), nil
 	}
-	return nil, fmt.Errorf("%s: a %T is no value", path, v)
+	return nil, fmt.Errorf("%s: a %T is not a value", path, v)
 }

@@ -160,7 +160,7 @@ func (f *file) check(at string, paths map[string]string) error {
 	}
 	for _, role := range f.Roles {
 		if !roleName.MatchString(role) {
-			add("role %q is no name", role)
+			add("role %q is not a name", role)
 		}
 		key := role + " " + f.Path
 		if other, dup := paths[key]; dup {

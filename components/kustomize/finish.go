@@ -168,7 +168,7 @@ func podSpec(u *unstructured.Unstructured) (map[string]any, error) {
 	return spec, nil
 }
 
-// list of maps below a key; what is no map is left out, and the API server will refuse it.
+// list of maps below a key; what is not a map is left out, and the API server will refuse it.
 func list(m map[string]any, key string) []map[string]any {
 	values, _ := m[key].([]any)
 	var all []map[string]any

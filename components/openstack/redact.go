@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// minSecret is the length from which on a secret is looked for in text. What is shorter, would hide half of every file and is no secret.
+// minSecret is the length from which on a secret is looked for in text. What is shorter is not a secret, and hiding it would hide half of every file.
 const minSecret = 6
 
 // Redact replaces the secrets of the cluster in a text, and what looks like one: text that was rendered with secrets of before.
