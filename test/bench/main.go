@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -69,26 +68,53 @@ type figure struct {
 	unit  string
 }
 
-func run(ctx context.Context, regiond, imageDir string) (err error) {
-	sizes, err := sizes(regiond, imageDir)
-	if err != nil {
-		return err
+// run measures part after part. A part that fails does not end the others, and what it had measured counts.
+func run(ctx context.Context, regiond, imageDir string) error {
+	var all []figure
+	var texts []string
+	var errs []error
+	add := func(part string, figures []figure, text string, err error) {
+		all = append(all, figures...)
+		if text != "" {
+			texts = append(texts, text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", part, err))
+		}
 	}
-	server, netboot, err := server(ctx, regiond, imageDir)
-	if err != nil {
-		return err
+	figures, text, err := server(ctx, regiond, imageDir)
+	add("one server", figures, text, err)
+	figures, err = openstack(ctx, regiond, imageDir)
+	add("OpenStack", figures, "", err)
+	figures, text, err = rendering(ctx)
+	add("rendering", figures, text, err)
+	figures, err = sizes(regiond, imageDir)
+	add("sizes", figures, "", err)
+	print(all)
+	if len(texts) > 0 {
+		fmt.Println("\n" + strings.Join(texts, "\n"))
 	}
-	cloud, err := openstack(ctx, regiond, imageDir)
-	if err != nil {
-		return err
+	return errors.Join(errs...)
+}
+
+// measurement of one figure.
+type measurement struct {
+	figure  figure
+	measure func() (float64, error)
+}
+
+// measure makes measurements that do not depend on each other, and prints each figure when it has it.
+func measure(all ...measurement) (figures []figure, err error) {
+	var errs []error
+	for _, m := range all {
+		if m.figure.value, err = m.measure(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.figure.name, err))
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "measured: %s: %.1f %s\n", m.figure.name, m.figure.value, m.figure.unit)
+		figures = append(figures, m.figure)
 	}
-	rendering, speed, err := rendering(ctx)
-	if err != nil {
-		return err
-	}
-	print(slices.Concat(server, cloud, rendering, sizes))
-	fmt.Println("\n" + netboot + "\n" + speed)
-	return nil
+	return figures, errors.Join(errs...)
 }
 
 // rendering of the configuration of compute nodes, beside Debian's ansible.

@@ -38,36 +38,25 @@ func openstack(ctx context.Context, regiond, imageDir string) (figures []figure,
 		OpenStack: &lab.OpenStackSpec{},
 	}}
 	defer func() { err = errors.Join(err, l.Down(func(string, ...any) {})) }()
-	first, err := gatesTime(ctx, regiond, imageDir, l)
+	figures, err = measure(measurement{figure{name: "OpenStack: start to all gates passed, images present", limit: limitGates, unit: "s"},
+		func() (float64, error) { return gatesTime(ctx, regiond, imageDir, l) }})
 	if err != nil {
-		return nil, err
+		return figures, err // of a lab that is not up nothing else can be measured
 	}
 	if err := proveCloud(ctx, l, imageDir, time.Time{}); err != nil {
-		return nil, err
+		return figures, err
 	}
-	pss, err := seedPSS(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	writes, err := unchangedApply(ctx, regiond, l)
-	if err != nil {
-		return nil, err
-	}
-	live, err := changedOption(ctx, regiond, l)
-	if err != nil {
-		return nil, err
-	}
-	second, err := secondStart(ctx, regiond, imageDir, l)
-	if err != nil {
-		return nil, err
-	}
-	return []figure{
-		{name: "OpenStack: start to all gates passed, images present", value: first, limit: limitGates, unit: "s"},
-		{name: "OpenStack: second start to services and agents up", value: second, limit: limitSecondStart, unit: "s"},
-		{name: "OpenStack and Kubernetes: memory (PSS)", value: pss, limit: limitOpenStackPSS, unit: "MB"},
-		{name: "OpenStack: a changed option live on both nodes", value: live, limit: limitLive, unit: "s"},
-		{name: "OpenStack: writes of an unchanged apply", value: writes, unit: "objects"},
-	}, nil
+	more, err := measure(
+		measurement{figure{name: "OpenStack and Kubernetes: memory (PSS)", limit: limitOpenStackPSS, unit: "MB"},
+			func() (float64, error) { return seedPSS(ctx, l) }},
+		measurement{figure{name: "OpenStack: writes of an unchanged apply", unit: "objects"},
+			func() (float64, error) { return unchangedApply(ctx, regiond, l) }},
+		measurement{figure{name: "OpenStack: a changed option live on both nodes", limit: limitLive, unit: "s"},
+			func() (float64, error) { return changedOption(ctx, regiond, l) }},
+		measurement{figure{name: "OpenStack: second start to services and agents up", limit: limitSecondStart, unit: "s"},
+			func() (float64, error) { return secondStart(ctx, regiond, imageDir, l) }},
+	)
+	return append(figures, more...), err
 }
 
 // gatesTime brings the lab up and returns the time from the start of the seed host to the last gate.
