@@ -42,6 +42,11 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 			return err
 		}
 	}
+	if len(d.Apply) > 0 {
+		if err := t.replaceStuck(ctx); err != nil {
+			return err
+		}
+	}
 	if err := t.balance(ctx); err != nil {
 		return err
 	}
@@ -97,6 +102,23 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 		return err
 	}
 	t.seen.applied[p] = check{of: of, time: t.Now()}
+	return nil
+}
+
+// replaceStuck replaces pods that would keep a StatefulSet from what was applied.
+func (t *turn) replaceStuck(ctx context.Context) error {
+	for _, o := range t.state.Objects {
+		if o.GetKind() != "StatefulSet" || !slices.ContainsFunc(t.facts.Workloads, func(w Workload) bool { return w.Name == o.GetName() && !w.done() }) {
+			continue
+		}
+		pod, err := rollout.ReplaceStuck(ctx, t.Live, o)
+		if err != nil {
+			return err
+		}
+		if pod != "" {
+			t.log.Info("pod of an older revision, which was not ready, is replaced", slog.String("pod", pod))
+		}
+	}
 	return nil
 }
 

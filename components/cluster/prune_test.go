@@ -1,0 +1,54 @@
+package cluster_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A cluster that was changed and changed back, all within the time for which what was pruned is not looked at again, keeps nothing
+// of the change: a plan after it is empty.
+func TestChangeAndBackLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	w.turn(c) // prunes
+	secrets := func() []string {
+		var list corev1.SecretList
+		w.must(w.api.List(t.Context(), &list, client.InNamespace("openstack-lab")))
+		var names []string
+		for _, s := range list.Items {
+			names = append(names, s.Name)
+		}
+		return names
+	}
+	before := secrets()
+	w.now = w.now.Add(5 * time.Minute)
+	begin := w.now
+	w.turn(c) // looks again
+	values := w.cluster().Spec.Values
+	set := func(v *runtime.RawExtension) {
+		o := w.cluster()
+		o.Spec.Values = v
+		w.must(w.api.Update(t.Context(), o))
+	}
+	set(&runtime.RawExtension{Raw: []byte(`{"keystone": {"region": "nl-ams-1"}}`)})
+	w.now = begin.Add(time.Second)
+	w.turn(c)
+	if slices.Equal(secrets(), before) {
+		t.Fatal("the change made nothing")
+	}
+	set(values)
+	w.now = begin.Add(10 * time.Second)
+	for range 5 {
+		w.turn(c)
+		w.now = begin.Add(20 * time.Second)
+	}
+	if got := secrets(); !slices.Equal(got, before) || !w.ready() {
+		t.Errorf("ready %v, secrets %v, want %v", w.ready(), got, before)
+	}
+}
