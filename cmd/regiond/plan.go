@@ -90,20 +90,28 @@ func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *regio
 	if err := reachable(cmd.Context(), api, r.Name); err != nil {
 		return nil, nil, nil, err
 	}
-	if cluster == "" {
-		p, err := rollout.PlanRegion(cmd.Context(), api, r, clusters)
-		if err != nil {
-			return nil, nil, nil, err
+	p, err := planClusters(cmd.Context(), api, r, clusters, cluster)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return api, r, p, planCatalogues(cmd.Context(), api, p, clusters)
+}
+
+// planClusters plans the region with all clusters, or one of them alone if it is named.
+func planClusters(ctx context.Context, api client.Client, r *region.Region, clusters []*region.OpenStackCluster, only string) (*rollout.Plan, error) {
+	if only != "" {
+		i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == only })
+		if i < 0 {
+			return nil, fmt.Errorf("--cluster %s: spec.openstack.clusters of the region file has no cluster of that name", only)
 		}
-		p.Machines, err = server.Foresee(cmd.Context(), api, r, time.Now())
-		return api, r, p, err
+		return rollout.PlanCluster(ctx, api, r, clusters[i])
 	}
-	i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == cluster })
-	if i < 0 {
-		return nil, nil, nil, fmt.Errorf("--cluster %s: spec.openstack.clusters of %s has no cluster of that name", cluster, file)
+	p, err := rollout.PlanRegion(ctx, api, r, clusters)
+	if err != nil {
+		return nil, err
 	}
-	p, err := rollout.PlanCluster(cmd.Context(), api, r, clusters[i])
-	return api, r, p, err
+	p.Machines, err = server.Foresee(ctx, api, r, time.Now())
+	return p, err
 }
 
 // reachable tells a control plane that does not answer, or that is another region's, from one with something to plan.

@@ -8,10 +8,8 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/endpoints"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
-	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/services"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 
@@ -20,6 +18,8 @@ import (
 
 // Catalogue is what is wished of a Keystone.
 type Catalogue struct {
+	// Owner is the UID of the OpenStackCluster; endpoints carry it.
+	Owner string
 	// Region of all endpoints, e.g. RegionOne.
 	Region string
 	// Project of the service users.
@@ -205,66 +205,6 @@ func (e *ensurer) password(ctx context.Context, u User, c Catalogue, id string) 
 		return fmt.Errorf("set the password of user %s: %w", u.Name, err)
 	}
 	e.did("the password of user %s was set to the declared one", u.Name)
-	return nil
-}
-
-// interfaces of each service's endpoints.
-var interfaces = []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin}
-
-func (e *ensurer) services(ctx context.Context, c Catalogue) error {
-	all, err := list(ctx, services.List(e.identity, nil), services.ExtractServices)
-	if err != nil {
-		return fmt.Errorf("list services: %w", err)
-	}
-	known, err := list(ctx, endpoints.List(e.identity, nil), endpoints.ExtractEndpoints)
-	if err != nil {
-		return fmt.Errorf("list endpoints: %w", err)
-	}
-	for _, want := range c.Services {
-		same := filter(all, func(s services.Service) bool { return s.Type == want.Type })
-		have, err := atMostOne("service", "of type "+want.Type, same, func(s services.Service) string { return s.ID })
-		if err != nil {
-			return err
-		}
-		if have == nil {
-			if have, err = services.Create(ctx, e.identity, services.CreateOpts{Name: want.Name, Type: want.Type}).Extract(); err != nil {
-				return fmt.Errorf("create service %s: %w", want.Type, err)
-			}
-			e.did("service %s created", want.Type)
-		}
-		for _, i := range interfaces {
-			if err := e.endpoint(ctx, c.Region, want, have.ID, i, known); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (e *ensurer) endpoint(ctx context.Context, region string, want Service, service string, i gophercloud.Availability,
-	known []endpoints.Endpoint) error {
-	same := filter(known, func(k endpoints.Endpoint) bool {
-		return k.ServiceID == service && k.Availability == i && (k.RegionID == region || k.Region == region)
-	})
-	name := fmt.Sprintf("of %s, %s in %s", want.Type, i, region)
-	have, err := atMostOne("endpoint", name, same, func(k endpoints.Endpoint) string { return k.ID })
-	if err != nil {
-		return err
-	}
-	switch {
-	case have == nil:
-		// By 'region', not 'region_id': Keystone makes a region that is not there for the former only.
-		err := endpoints.Create(ctx, e.identity, endpoints.CreateOpts{Availability: i, Region: region, URL: want.URL, ServiceID: service}).Err
-		if err != nil {
-			return fmt.Errorf("create endpoint %s: %w", name, err)
-		}
-		e.did("endpoint %s created: %s", name, want.URL)
-	case have.URL != want.URL:
-		if _, err := endpoints.Update(ctx, e.identity, have.ID, endpoints.UpdateOpts{URL: want.URL}).Extract(); err != nil {
-			return fmt.Errorf("update endpoint %s: %w", name, err)
-		}
-		e.did("endpoint %s changed from %s to %s", name, have.URL, want.URL)
-	}
 	return nil
 }
 

@@ -21,7 +21,7 @@ func login(t *testing.T, c *cloudtest.Cloud) *cloud.Session {
 }
 
 func catalogue() cloud.Catalogue {
-	return cloud.Catalogue{Region: "RegionOne", Project: "service", Roles: []string{"admin", "service"},
+	return cloud.Catalogue{Owner: "c1", Region: "RegionOne", Project: "service", Roles: []string{"admin", "service"},
 		Users: []cloud.User{{Name: "nova", Password: "nova-password"}, {Name: "glance", Password: "glance-password"}},
 		Services: []cloud.Service{{Name: "nova", Type: "compute", URL: "http://10.0.0.1:8774/v2.1"}, {Name: "glance", Type: "image",
 			URL: "http://10.0.0.1:9292"}}}
@@ -138,5 +138,59 @@ func TestEnsureRefusesToChoose(t *testing.T) {
 		if !errors.As(err, &ambiguous) || len(ambiguous.IDs) != 2 {
 			t.Errorf("%s: %v", path, err)
 		}
+	}
+}
+
+// A region is renamed: what regiond has made, also before it marked its endpoints, goes; what others made stays.
+func TestPruneEndpoints(t *testing.T) {
+	c := cloudtest.New(t)
+	s := login(t, c)
+	if _, err := s.Ensure(t.Context(), catalogue()); err != nil {
+		t.Fatal(err)
+	}
+	service := c.Items("/identity/v3/services")[0]["id"].(string)
+	item := func(region, description string) cloudtest.Item {
+		return cloudtest.Item{"service_id": service, "interface": "public", "region": region, "region_id": region, "url": "http://192.0.2.1", "description": description}
+	}
+	foreign := []string{c.Add("/identity/v3/endpoints", item("elsewhere", "")),
+		c.Add("/identity/v3/endpoints", item("elsewhere", "kept by regiond, cluster another"))}
+	c.Add("/identity/v3/endpoints", cloudtest.Item{"service_id": c.Items("/identity/v3/services")[1]["id"], "interface": "public",
+		"region": "legacy", "region_id": "legacy", "url": "http://10.0.0.1:9292"})
+	ensure := func(region string) cloud.Catalogue {
+		t.Helper()
+		want := catalogue()
+		want.Region = region
+		if _, err := s.Ensure(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		return want
+	}
+	ensure("legacy") // one endpoint of it is there and is adopted
+	want := ensure("nl-ams-1")
+	old, err := s.Stale(t.Context(), want)
+	if err != nil || len(old) != 12 {
+		t.Errorf("stale %v, %v, want the 6 of RegionOne and the 6 of legacy", old, err)
+	}
+	c.Writes()
+	removed, err := s.Prune(t.Context(), want)
+	if err != nil || len(removed) != 12 || !strings.Contains(removed[0], "no longer declared") {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	var left []string
+	for _, e := range c.Items("/identity/v3/endpoints") {
+		if e["region"] != "nl-ams-1" {
+			left = append(left, e["id"].(string))
+		}
+	}
+	if !slices.Equal(left, foreign) {
+		t.Errorf("left of other regions: %v, want those of others: %v", left, foreign)
+	}
+	c.Writes()
+	if removed, err = s.Prune(t.Context(), want); err != nil || len(removed) > 0 || len(c.Writes()) > 0 {
+		t.Errorf("the second time: removed %q, %v", removed, err)
+	}
+	want.Owner = ""
+	if old, err := s.Stale(t.Context(), want); err != nil || len(old) > 0 {
+		t.Errorf("without an owner: %v, %v", old, err)
 	}
 }

@@ -65,9 +65,31 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 		}
 	}
 	if d.Prune {
-		return t.pruneOnce(ctx)
+		if err := t.pruneOnce(ctx); err != nil {
+			return err
+		}
+		t.pruneEndpoints(ctx)
 	}
 	return nil
+}
+
+// pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are configured for them any more. That it
+// fails is no trouble of its own: the gate of Keystone tells that Keystone does not answer, and it is tried again.
+func (t *turn) pruneEndpoints(ctx context.Context) {
+	of := t.seen.composed.of
+	configured := !slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Applied != "" && n.Applied != n.Wished })
+	if t.seen.session == nil || !t.reachable || !configured || t.seen.endpoints.holds(of, t.Now()) {
+		return
+	}
+	removed, err := t.Cloud.Prune(ctx, t.seen.session, Catalogue(t.cluster, t.state.Values.Lookup))
+	for _, r := range removed {
+		t.log.Info("keystone changed", slog.String("change", r))
+	}
+	if err != nil {
+		t.log.Warn("endpoints that are no longer declared are not removed yet", slog.Any("error", err))
+		return
+	}
+	t.seen.endpoints = check{of: of, time: t.Now()}
 }
 
 // applyPart applies a part of the wish, if it was not found to be as wished a moment ago.
@@ -96,7 +118,7 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 		t.log.Info("applied", slog.String("object", w.String()), slog.String("gate", p.Gate))
 	}
 	if len(written) > 0 {
-		t.seen.pruned = check{} // another wish came between, also if this one was pruned for a moment ago
+		t.seen.pruned, t.seen.endpoints = check{}, check{} // another wish came between, also if this one was pruned for a moment ago
 	}
 	if err != nil {
 		return err

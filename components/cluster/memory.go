@@ -55,6 +55,8 @@ type observations struct {
 	// applied parts: what was found to be as wished, when.
 	applied map[Part]check
 	pruned  check
+	// endpoints: when the catalogue was last found without, or rid of, those that are no longer declared.
+	endpoints check
 	// secret of the cluster as it was last read or written, nil if there was none.
 	secret  *corev1.Secret
 	probes  map[string]Probe

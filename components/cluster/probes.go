@@ -52,6 +52,11 @@ func (Prober) Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) (
 	return s.Ensure(ctx, c)
 }
 
+// Prune removes endpoints that are no longer declared.
+func (Prober) Prune(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error) {
+	return s.Prune(ctx, c)
+}
+
 // Hosts are what Nova and Neutron know.
 func (Prober) Hosts(ctx context.Context, t gate.Target, s *cloud.Session) (map[string]gate.Host, error) {
 	return gate.Hosts(ctx, t, s)
@@ -154,7 +159,7 @@ func (t *turn) proveKeystone(ctx context.Context) error {
 		return err
 	}
 	if t.state != nil {
-		wish, of := catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
+		wish, of := Catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
 		wish.Verified = t.seen.ensured == of
 		changed, err := t.Cloud.Ensure(ctx, s, wish)
 		for _, c := range changed {

@@ -52,3 +52,28 @@ func TestChangeAndBackLeavesNothing(t *testing.T) {
 		t.Errorf("ready %v, secrets %v, want %v", w.ready(), got, before)
 	}
 }
+
+// Endpoints of a region that was renamed go when all pods run with the new name, and not before.
+func TestEndpointsOfARenamedRegionArePruned(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	w.turn(c)
+	first := w.cloud.pruned
+	if first.Owner != "c1" || first.Region == "" || first.Region != w.cloud.ensured.Region {
+		t.Errorf("pruned for %q, region %q; ensured %q", first.Owner, first.Region, w.cloud.ensured.Region)
+	}
+	o := w.cluster()
+	o.Spec.Values = &runtime.RawExtension{Raw: []byte(`{"keystone": {"region": "nl-ams-1"}}`)}
+	w.must(w.api.Update(t.Context(), o))
+	w.failing = "schema-glance"
+	for range 5 {
+		w.turn(c)
+	}
+	if p := w.cloud.pruned; p.Region != first.Region {
+		t.Error("endpoints were removed while a service was not configured yet")
+	}
+	w.failing = ""
+	w.now = w.now.Add(2 * time.Minute) // a failed job is tried again then
+	w.until(always(c), "ready again", func() bool { return w.ready() && w.cloud.pruned.Region == "nl-ams-1" })
+}

@@ -64,6 +64,8 @@ type Cloud interface {
 	Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error
 	// Ensure brings the catalogue to what is declared, and says what it changed.
 	Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error)
+	// Prune removes endpoints from the catalogue that regiond made and that are no longer declared, and says which.
+	Prune(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error)
 	// Hosts are what Nova and Neutron know of compute hosts, by name.
 	Hosts(ctx context.Context, t gate.Target, s *cloud.Session) (map[string]gate.Host, error)
 	// Ask what a cluster knows of one host, its guests above all.

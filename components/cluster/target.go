@@ -73,11 +73,12 @@ func apiURL(cluster *region.OpenStackCluster, port int) string {
 	return "http://" + net.JoinHostPort(cluster.Spec.Address, strconv.Itoa(port))
 }
 
-// catalogue that is wished of a cluster's Keystone. Its own service is made by keystone-manage bootstrap, and kept here.
-func catalogue(cluster *region.OpenStackCluster, values lookup) cloud.Catalogue {
-	c := cloud.Catalogue{Region: values.text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
+// Catalogue that is desired of a cluster's Keystone. Its own service is made by keystone-manage bootstrap, and kept here.
+func Catalogue(cluster *region.OpenStackCluster, values func(path string) (any, bool)) cloud.Catalogue {
+	text := lookup(values).text
+	c := cloud.Catalogue{Owner: string(cluster.UID), Region: text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
 	for _, name := range []string{"placement", "glance", "nova", "neutron"} {
-		c.Users = append(c.Users, cloud.User{Name: name, Password: values.text(name + ".keystone.password")})
+		c.Users = append(c.Users, cloud.User{Name: name, Password: text(name + ".keystone.password")})
 	}
 	c.Services = []cloud.Service{
 		{Name: "keystone", Type: "identity", URL: apiURL(cluster, portKeystone)},

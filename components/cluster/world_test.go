@@ -405,6 +405,7 @@ type testCloud struct {
 	probed  []string
 	target  gate.Target
 	ensured cloud.Catalogue
+	pruned  cloud.Catalogue
 	hosts   map[string]gate.Host
 	// guests on hosts.
 	guests map[string][]computehost.Instance
@@ -424,6 +425,11 @@ func (c *testCloud) Probe(_ context.Context, name string, t gate.Target, s *clou
 
 func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, wish cloud.Catalogue) ([]string, error) {
 	c.ensured = wish
+	return nil, c.failing["catalogue"]
+}
+
+func (c *testCloud) Prune(_ context.Context, _ *cloud.Session, wish cloud.Catalogue) ([]string, error) {
+	c.pruned = wish
 	return nil, c.failing["catalogue"]
 }
 

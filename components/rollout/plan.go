@@ -23,10 +23,17 @@ type ClusterPlan struct {
 	Changes []Change `json:"changes,omitempty"`
 	// Configs of pods that change.
 	Configs []ConfigChange `json:"configs,omitempty"`
+	// Endpoints that are removed from Keystone's catalogue; the caller, who knows of clouds, fills it in.
+	Endpoints []string `json:"endpoints,omitempty"`
 	// Nodes whose configuration changes.
 	Nodes    []NodeChange `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
+
+	values *configgen.Values
 }
+
+// Value that the configuration of pods is made of, by its path, e.g. keystone.region.
+func (p *ClusterPlan) Value(path string) (any, bool) { return p.values.Lookup(path) }
 
 // ConfigChange is what changes in the configuration of a role of pods.
 type ConfigChange struct {
@@ -35,11 +42,13 @@ type ConfigChange struct {
 }
 
 // Empty is true if nothing would change.
-func (p *ClusterPlan) Empty() bool { return len(p.Changes) == 0 && len(p.Nodes) == 0 }
+func (p *ClusterPlan) Empty() bool {
+	return len(p.Changes) == 0 && len(p.Nodes) == 0 && len(p.Endpoints) == 0
+}
 
 // NewPlan compares a wished state with what is there. It changes nothing.
 func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*ClusterPlan, error) {
-	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting)}
+	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), values: s.Values}
 	if f.Secrets == nil {
 		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
 	}

@@ -36,6 +36,12 @@ func (p *ClusterPlan) write(b *bytes.Buffer) {
 	}
 	fmt.Fprintf(b, "OpenStack cluster %s (%s)\n\n", p.Cluster, p.Release)
 	writeChanges(b, p.Changes)
+	for _, e := range p.Endpoints {
+		fmt.Fprintf(b, "  %s Endpoint %s\n", signs[ActionDelete], e)
+	}
+	if len(p.Endpoints) > 0 {
+		fmt.Fprintf(b, "      → clients that look for these regions find nothing\n\n")
+	}
 	for _, c := range p.Configs {
 		fmt.Fprintf(b, "  Configuration of %s\n\n", c.Role)
 		writeFiles(b, c.Files)
@@ -201,6 +207,7 @@ func (p *Plan) Summary() string {
 	for _, c := range p.Clusters {
 		tally(c.Changes)
 		nodes += len(c.Nodes)
+		counts[ActionDelete] += len(c.Endpoints)
 		for _, n := range c.Nodes {
 			for _, s := range n.Services {
 				if s.Action == "start" {

@@ -63,6 +63,7 @@ func TestPlanText(t *testing.T) {
 					rollout.NewChange(rollout.ActionReplace, before, object(t, "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: mariadb, namespace: openstack-lab}")),
 					rollout.NewChange(rollout.ActionDelete, nil, object(t, "apiVersion: v1\nkind: Service\nmetadata: {name: old, namespace: openstack-lab}")),
 				},
+				Endpoints: []string{"of image, public in old: http://10.0.0.1:9292"},
 				Configs: []rollout.ConfigChange{{Role: "nova", Files: []rollout.FileChange{
 					{Path: "/etc/nova/nova.conf", Action: rollout.ActionUpdate, Diff: "@@ -1,2 +1,2 @@\n [DEFAULT]\n-debug = false\n+debug = true\n"},
 					{Path: "/etc/nova/secret", Action: rollout.ActionUpdate, SecretsOnly: true}}}},
