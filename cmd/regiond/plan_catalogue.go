@@ -7,8 +7,8 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )

@@ -58,7 +58,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Run creates the region's clusters and keeps them until the context ends. A region without clusters costs a watch.
+// Run creates the region's clusters and keeps them until the context ends. A region without clusters costs a watch. A call that the API
+// server refuses ends neither Run nor the process, which serves DHCP, installers and the API server itself: it is tried again.
 func Run(ctx context.Context, c Config) error {
 	if c.REST == nil || c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
 		return errors.New("openstack: REST, Region, DataDir, Pin and Log are needed")
@@ -66,6 +67,13 @@ func Run(ctx context.Context, c Config) error {
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
 	}
+	log := c.Log.With(slog.String("component", "openstack"))
+	retry(ctx, log, "the controller of OpenStack clusters", func(ctx context.Context) error { return run(ctx, c) })
+	return nil
+}
+
+// run is one attempt of Run.
+func run(ctx context.Context, c Config) error {
 	m, err := newManager(c)
 	if err != nil {
 		return fmt.Errorf("openstack: %w", err)
@@ -87,7 +95,10 @@ func Run(ctx context.Context, c Config) error {
 	if err := controller.setup(m, c.Registry); err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
-	err = m.Add(manager.RunnableFunc(func(ctx context.Context) error { return Declare(ctx, live, c.Region) }))
+	err = m.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		retry(ctx, controller.Log, "creating the declared clusters", func(ctx context.Context) error { return Declare(ctx, live, c.Region) })
+		return nil
+	}))
 	if err != nil {
 		return fmt.Errorf("openstack: %w", err)
 	}
@@ -117,13 +128,31 @@ func unchecked(ctx context.Context, c client.Client, now time.Time) error {
 
 // Declare creates the clusters that a region declares and does not have yet. Those that are there change by `regiond apply` only, and
 // one that is no longer declared is left alone: a control plane with its databases is not removed because a line was.
+//
+// One cluster's trouble, such as a missing folder of patches, is not another's. The error is that of all.
 func Declare(ctx context.Context, c client.Client, r *region.Region) error {
-	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
-	if err != nil {
-		return err
+	var errs []error
+	for i := range r.Spec.OpenStack.Clusters {
+		one := *r
+		one.Spec.OpenStack.Clusters = r.Spec.OpenStack.Clusters[i : i+1]
+		name := one.Spec.OpenStack.Clusters[0].Name
+		switch err := c.Get(ctx, client.ObjectKey{Name: name}, &region.OpenStackCluster{}); {
+		case err == nil:
+			continue // its patches are those of its last apply
+		case client.IgnoreNotFound(err) != nil:
+			errs = append(errs, fmt.Errorf("OpenStack cluster %s: %w", name, err))
+			continue
+		}
+		clusters, err := openstack.Clusters(&one, openstack.ReadPatches)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("OpenStack cluster %s is not created: %w", name, err))
+			continue
+		}
+		if _, err := rollout.CreateClusters(ctx, c, clusters); err != nil {
+			errs = append(errs, err)
+		}
 	}
-	_, err = rollout.CreateClusters(ctx, c, clusters)
-	return err
+	return errors.Join(errs...)
 }
 
 // ours selects the objects of OpenStack clusters.

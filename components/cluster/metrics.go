@@ -24,6 +24,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 		return nil
 	}
 	for _, c := range []prometheus.Collector{m.gates, m.probes, m.errors} {
+		r.Unregister(c) // that of an earlier attempt
 		if err := r.Register(c); err != nil {
 			return err
 		}
