@@ -11,12 +11,9 @@ import (
 // Releases of Debian that images are built of. The first is the default.
 var Releases = []string{"trixie"}
 
-// DefaultDir is where images lie on the seed host.
-const DefaultDir = "/var/cache/regiond/images"
-
 // Config of a build.
 type Config struct {
-	// Dir is the images folder, for instance DefaultDir. The node's images are in its node/.
+	// Dir is the images folder, an absolute path. The node's images are in its node/.
 	Dir string
 	// Release of Debian, one of Releases.
 	Release string
@@ -58,7 +55,7 @@ const (
 func (c *Config) validate() error {
 	var errs []error
 	if !strings.HasPrefix(c.Dir, "/") {
-		errs = append(errs, fmt.Errorf("images folder %q: want an absolute path, e.g. %s", c.Dir, DefaultDir))
+		errs = append(errs, fmt.Errorf("images folder %q: want an absolute path", c.Dir))
 	}
 	if _, err := recipeOf(c.Release); err != nil {
 		errs = append(errs, err)

@@ -1,26 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
 
-// errDeclined ends a command that the operator did not want after all.
-var errDeclined = errors.New("nothing was changed")
+// errPlanDiffers refuses to do what nobody has seen.
+var errPlanDiffers = errors.New("the region or its declaration has changed since the plan was made; nothing was changed")
 
 func newApplyCommand() *cobra.Command {
 	var a applyFlags
@@ -29,6 +24,9 @@ func newApplyCommand() *cobra.Command {
 		Short: "Apply a region file to the running region, and wait until its OpenStack clusters are ready",
 		Long: `Apply a region file to the running region: show the plan, as "regiond plan" does, ask, and store the
 declaration with the operator's Kustomize patches; regiond's controllers roll it out, gate by gate.
+Before it is stored, the plan is made again: what was not shown is not done. --plan takes the digest
+that "regiond plan" prints and does exactly that plan, without a question.
+
 The patches are the files *.yaml in spec.openstack.clusters[].patchesDir, or in
 /etc/regiond/openstack/NAME if that folder is there.
 
@@ -44,6 +42,11 @@ host's disk, and its passwords and keys in its Secret: declared again, it has bo
 at any time.`,
 		Example: `  sudo regiond apply -f region.yaml
   sudo regiond apply -f region.yaml --yes --timeout 20m    # in CI
+
+  # What was reviewed, and nothing else
+  sudo regiond plan -f region.yaml -o json > plan.json
+  sudo regiond apply -f region.yaml --plan "$(jq -r .digest plan.json)"
+
   sudo regiond apply -f region.yaml --cluster staging      # the others later
   sudo regiond apply -f region.yaml --yes --wait=false; regiond status --watch`,
 		Args: cobra.NoArgs,
@@ -52,6 +55,7 @@ at any time.`,
 	addRegionFileFlag(cmd, &a.file)
 	addClusterFlag(cmd, &a.cluster)
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
+	cmd.Flags().StringVar(&a.plan, "plan", "", "digest of the plan that is to be done; another one is refused")
 	cmd.Flags().BoolVar(&a.allowDelete, "allow-delete", false, "remove OpenStack clusters that are no longer declared")
 	cmd.Flags().BoolVar(&a.disrupt, "disrupt", false, "cut guests off from their networks while their hosts change, rather than wait until hosts have none")
 	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait until every OpenStack cluster is ready")
@@ -60,14 +64,14 @@ at any time.`,
 }
 
 type applyFlags struct {
-	file, cluster                   string
+	file, cluster, plan             string
 	yes, allowDelete, disrupt, wait bool
 	timeout                         time.Duration
 }
 
 func (a applyFlags) run(cmd *cobra.Command) error {
-	if a.file == "-" && !a.yes {
-		return errors.New("the region file comes from standard input, where the answer would come from: add --yes")
+	if a.file == "-" && !a.yes && a.plan == "" {
+		return invalid(errors.New("the region file comes from standard input, where the answer would come from: add --yes or --plan"))
 	}
 	api, r, p, err := planRegion(cmd, a.file, a.cluster)
 	if err != nil {
@@ -80,10 +84,8 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	if err := p.Allowed(a.allowDelete); err != nil {
 		return err
 	}
-	if !a.yes && (!p.Empty() || a.disrupt) {
-		if err := approve(cmd.InOrStdin(), out); err != nil {
-			return err
-		}
+	if err := a.approved(cmd, p); err != nil {
+		return err
 	}
 	started := time.Now()
 	show := progressPrinter(cmd.ErrOrStderr(), "text", started)
@@ -117,28 +119,27 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 		names = append(names, c.Cluster)
 	}
 	if err := rollout.Await(ctx, api, names, p.Removed(), show); err != nil {
-		return fmt.Errorf("the region is not as declared after %s: %w", time.Since(started).Round(time.Second), err)
+		return notReady(fmt.Errorf("the region is not as declared after %s: %w", time.Since(started).Round(time.Second), err))
 	}
 	return nil
 }
 
-// approve asks on a terminal. Without one nobody can answer, and nothing is done.
-func approve(in io.Reader, out io.Writer) error {
-	f, isFile := in.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) {
-		return errors.New("standard input is no terminal to ask on: add --yes to do this")
+// approved is nil if a plan is the one that was reviewed, or that was shown and agreed to and is still what would be done.
+func (a applyFlags) approved(cmd *cobra.Command, p *rollout.Plan) error {
+	switch digest := p.Digest(); {
+	case a.plan != "" && a.plan != digest:
+		return fmt.Errorf("%w; the plan is now %s, not %s; review it above and pass --plan %s", errPlanDiffers, digest, a.plan, digest)
+	case a.plan != "" || a.yes || p.Empty() && !a.disrupt:
+		return nil
 	}
-	if _, err := fmt.Fprint(out, "\nDo this? Only \"yes\" does. "); err != nil {
+	if err := approve(cmd.InOrStdin(), cmd.OutOrStdout(), "Apply these changes?"); err != nil {
 		return err
 	}
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+	_, _, again, err := planRegion(cmd, a.file, a.cluster)
+	if err == nil && again.Digest() != p.Digest() {
+		err = fmt.Errorf("%w; run it again to see the new plan", errPlanDiffers)
 	}
-	if strings.TrimSpace(answer) != "yes" {
-		return errDeclined
-	}
-	return nil
+	return err
 }
 
 // installedDiffers warns of a service that would undo what was applied when it starts again, since it reads another file.

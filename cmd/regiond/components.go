@@ -30,20 +30,25 @@ func (s *componentSelection) addFlags(c *cobra.Command) {
 	c.Flags().BoolVar(&s.only, "components", false, "build component images only")
 	c.Flags().StringSliceVar(&s.openstack, "openstack", nil,
 		"releases of OpenStack whose component images are built: "+strings.Join(oci.Releases(), ", ")+", all")
-	c.Flags().StringVarP(&s.file, "file", "f", "", "region file, - for standard input: build what its OpenStack clusters need")
+	c.Flags().StringVarP(&s.file, "file", "f", "", "region file, - for standard input: build what its OpenStack clusters need, where it says")
+}
+
+// region of the file that was named, nil if none was.
+func (s *componentSelection) region(cmd *cobra.Command) (*region.Region, error) {
+	if s.file == "" {
+		return nil, nil
+	}
+	r, _, err := loadRegion(cmd, s.file)
+	return r, err
 }
 
 // releases of OpenStack to build. Asked for none, --components means the default release.
-func (s *componentSelection) releases(cmd *cobra.Command) ([]string, error) {
+func (s *componentSelection) releases(r *region.Region) ([]string, error) {
 	if slices.Contains(s.openstack, "all") {
 		return oci.Releases(), nil
 	}
 	out := slices.Clone(s.openstack)
-	if s.file != "" {
-		r, _, err := loadRegion(cmd, s.file)
-		if err != nil {
-			return nil, err
-		}
+	if r != nil {
 		for _, cluster := range r.Spec.OpenStack.Clusters {
 			release := cluster.Release
 			if release == "" {

@@ -23,7 +23,7 @@ var renderTargets = []string{"apply", "kustomize", "external-secrets", "ansible"
 
 func newConfigRenderCommand() *cobra.Command {
 	var what configFlags
-	var target, output string
+	var target, output, dir string
 	cmd := &cobra.Command{
 		Use:   "render",
 		Short: "Render the configuration of OpenStack's pods and nodes",
@@ -45,10 +45,10 @@ Targets, all made of the same templates, values and secrets:
   regiond config render -f region.yaml --node node1
 
   # Everything below a folder, to compare with what another region file makes
-  regiond config render -f region.yaml -o /tmp/new && diff -r /tmp/old /tmp/new
+  regiond config render -f region.yaml --dir /tmp/new && diff -r /tmp/old /tmp/new
 
   # For Ansible, with the secrets of the running region
-  sudo regiond config render -f region.yaml --target ansible --with-secrets -o playbook
+  sudo regiond config render -f region.yaml --target ansible --with-secrets --dir playbook
 
   regiond config render -f region.yaml -o json | jq -r '.[] | select(.path == "/etc/nova/nova.conf") | .content'`,
 		Args: cobra.NoArgs,
@@ -56,25 +56,43 @@ Targets, all made of the same templates, values and secrets:
 			if !slices.Contains(renderTargets, target) {
 				return fmt.Errorf("unknown target %q; there are %s", target, strings.Join(renderTargets, ", "))
 			}
+			if strings.Contains(output, "/") && dir == "" { // as -o meant until it meant the format everywhere
+				cmd.PrintErrf("warning: -o is the format; a folder is named by --dir %s\n", output)
+				output, dir = "text", output
+			}
+			if err := checkFormat(output, "text", "json"); err != nil {
+				return err
+			}
+			if dir != "" && output == "json" {
+				return invalid(errors.New("--dir writes the files themselves, -o json all of them as one document; give one of them"))
+			}
 			what.checked = true // what is worth a warning is told with it
 			in, err := what.load(cmd)
 			if err != nil {
 				return err
 			}
-			return renderTo(cmd.OutOrStdout(), in, target, output)
+			err = renderTo(cmd.OutOrStdout(), in, target, output, dir)
+			if target == "ansible" && what.withSecrets && err == nil {
+				cmd.PrintErrln(vaultHint)
+			}
+			return err
 		},
 	}
 	what.add(cmd)
 	cmd.Flags().StringArrayVar(&what.nodes, "node", nil, "node to render, repeatable (default: all)")
 	cmd.Flags().BoolVar(&what.withSecrets, "with-secrets", false, "read the cluster's secrets from the control plane, and write them out")
 	cmd.Flags().StringVar(&target, "target", "apply", "what to make: "+strings.Join(renderTargets, ", "))
-	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write to, readable by you only, or json (default: text)")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to write the files to, readable by you only; those of an earlier render are removed")
 	// They fail for flags that do not exist.
 	_ = cmd.RegisterFlagCompletionFunc("target", cobra.FixedCompletions(renderTargets, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveDefault))
+	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("node", what.completeNodes)
 	return cmd
 }
+
+// vaultHint follows secrets that were written in clear.
+const vaultHint = "warning: group_vars/*/secrets.yaml holds secrets in clear; before it leaves this host: ansible-vault encrypt DIR/group_vars/*/secrets.yaml"
 
 // renderedFile is one file in JSON.
 type renderedFile struct {
@@ -90,9 +108,11 @@ type renderedFile struct {
 }
 
 // renderTo writes a target as text, as JSON or to a folder.
-func renderTo(w io.Writer, in *configInput, target, output string) error {
-	switch output {
-	case "":
+func renderTo(w io.Writer, in *configInput, target, output, dir string) error {
+	switch {
+	case dir != "":
+		return renderFolder(w, in, target, dir)
+	case output == "text":
 		return in.render(target, func(o configgen.Output) error {
 			about := o.Name
 			if o.File.Path != "" {
@@ -102,18 +122,21 @@ func renderTo(w io.Writer, in *configInput, target, output string) error {
 			_, err := fmt.Fprintf(w, "==> %s <==\n%s\n\n", about, content)
 			return err
 		})
-	case "json":
-		all := []renderedFile{}
-		err := in.render(target, func(o configgen.Output) error {
-			all = append(all, renderedFile{o.Name, o.Role, o.Node, o.File.Path, o.File.Mode, o.File.Owner, o.File.Group, o.File.Network, string(o.Content)})
-			return nil
-		})
-		if err == nil {
-			err = writeAs(w, "json", all)
-		}
-		return err
 	}
-	folder, err := configgen.OpenFolder(output)
+	all := []renderedFile{}
+	err := in.render(target, func(o configgen.Output) error {
+		all = append(all, renderedFile{o.Name, o.Role, o.Node, o.File.Path, o.File.Mode, o.File.Owner, o.File.Group, o.File.Network, string(o.Content)})
+		return nil
+	})
+	if err == nil {
+		err = writeAs(w, "json", all)
+	}
+	return err
+}
+
+// renderFolder writes a target's files, and removes those that an earlier render left.
+func renderFolder(w io.Writer, in *configInput, target, dir string) error {
+	folder, err := configgen.OpenFolder(dir)
 	if err != nil {
 		return err
 	}
@@ -124,6 +147,9 @@ func renderTo(w io.Writer, in *configInput, target, output string) error {
 		_, err := fmt.Fprintln(w, o.Name)
 		return err
 	})
+	if err == nil {
+		err = folder.Clean()
+	}
 	return errors.Join(err, folder.Close())
 }
 
@@ -220,7 +246,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err := chooseCluster(doc.Region, f.cluster)
+	i, err := chooseCluster(clusterNames(doc.Region), f.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -269,22 +295,6 @@ func clusterNames(r *region.Region) []string {
 		names[i] = c.Name
 	}
 	return names
-}
-
-func chooseCluster(r *region.Region, name string) (int, error) {
-	names := clusterNames(r)
-	i := slices.Index(names, name)
-	switch {
-	case len(names) == 0:
-		return 0, errors.New("the region has no OpenStack cluster; declare one in spec.openstack.clusters")
-	case name == "" && len(names) == 1:
-		return 0, nil
-	case name == "":
-		return 0, fmt.Errorf("the region has several OpenStack clusters; name one of %s by --cluster", strings.Join(names, ", "))
-	case i < 0:
-		return 0, fmt.Errorf("the region has no OpenStack cluster %q; there are %s", name, strings.Join(names, ", "))
-	}
-	return i, nil
 }
 
 // chooseNodes are those asked for, else all that the region file or the control plane know. api is nil if there is none.

@@ -23,7 +23,7 @@ func (f *dataDirFlags) add(cmd *cobra.Command) {
 func (f *dataDirFlags) resolve() (string, error) {
 	switch {
 	case f.dataDir != "" && f.file != "":
-		return "", errors.New("--data-dir and -f both name a data directory; give one of them")
+		return "", invalid(errors.New("--data-dir and -f both name a data directory; give one of them"))
 	case f.dataDir != "":
 		return f.dataDir, nil
 	case f.file != "":

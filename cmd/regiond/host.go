@@ -128,7 +128,7 @@ func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
 	}
 	conf, err := clientcmd.BuildConfigFromFlags("", datadir.AdminKubeconfig.In(dataDir))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w; regiond run or regiond install starts a control plane", err)
+		return nil, nil, unreachable(fmt.Errorf("%w; regiond run or regiond install starts a control plane", err))
 	}
 	conf.QPS = -1 // the API server's own priority and fairness is the limit
 	scheme := runtime.NewScheme()

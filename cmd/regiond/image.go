@@ -7,10 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -20,9 +18,8 @@ import (
 	"regiond.dev/regiond/images"
 	"regiond.dev/regiond/images/guest"
 	"regiond.dev/regiond/images/oci"
+	"regiond.dev/regiond/region"
 )
-
-const defaultImageDir = images.DefaultDir
 
 // stageTitles say what a stage of an image's build does.
 var stageTitles = map[string]string{
@@ -48,7 +45,7 @@ serves the current sets to its hosts.`,
 		Args: cobra.NoArgs,
 	}
 	c.PersistentPreRun = func(*cobra.Command, []string) { ordinaryUmask() }
-	c.PersistentFlags().StringVar(&dir, "image-dir", defaultImageDir, "folder of images")
+	c.PersistentFlags().StringVar(&dir, "image-dir", region.DefaultImagesDir, "folder of images (with -f: the region file's spec.images.dir)")
 	c.AddCommand(newImageBuild(&dir), newImageList(&dir), newImageRemove(&dir))
 	return c
 }
@@ -88,15 +85,19 @@ differs from the versions that this regiond was tested with is printed; --locked
 				return err
 			}
 			cmd.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			started := time.Now()
+			ctx, started := cmd.Context(), time.Now()
+			r, err := selection.region(cmd)
+			if err != nil {
+				return err
+			}
+			if r != nil && !cmd.Flags().Changed("image-dir") {
+				*dir = r.Spec.Images.Dir // where everything else looks for them
+			}
 			config.Dir = *dir
 			config.Log = imageLog(cmd.ErrOrStderr(), verbose)
-			config.Progress = imageProgress(func(format string, args ...any) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
-			})
-			releases, err := selection.releases(cmd)
+			report := progressReporter(cmd.ErrOrStderr(), started)
+			config.Progress = imageProgress(report)
+			releases, err := selection.releases(r)
 			if err != nil {
 				return err
 			}
@@ -127,9 +128,7 @@ differs from the versions that this regiond was tested with is printed; --locked
 				}
 			}
 			components := oci.Config{Dir: config.Dir, Mirror: config.Mirror, Refresh: config.Refresh, Locked: config.Locked, Log: config.Log}
-			built.Components, err = buildComponents(ctx, components, releases, func(format string, args ...any) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
-			})
+			built.Components, err = buildComponents(ctx, components, releases, report)
 			if err != nil {
 				return err
 			}
@@ -273,11 +272,9 @@ func newImageRemove(dir *string) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, versions []string) error {
 			cmd.SilenceUsage = true
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			var errs []error
 			for _, version := range versions {
-				if err := images.Remove(ctx, *dir, version); err != nil {
+				if err := images.Remove(cmd.Context(), *dir, version); err != nil {
 					errs = append(errs, err)
 					continue
 				}

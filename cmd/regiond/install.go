@@ -129,7 +129,7 @@ func waitReady(ctx context.Context, dataDir, before string, show func(string)) e
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the control plane is not ready (%s): %w; it is still being started, watch it with: regiond status --watch", last, context.Cause(ctx))
+			return notReady(fmt.Errorf("the control plane is not ready (%s): %w; it is still being started, watch it with: regiond status --watch", last, context.Cause(ctx)))
 		case <-t.C:
 		}
 	}

@@ -3,9 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -22,9 +19,7 @@ func newLabProcesses(f *labFlags) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return l.RunHardware(ctx, kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			return l.RunHardware(cmd.Context(), kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 		},
 	}
 	hardware.Flags().BoolVar(&kvm, "kvm", false, "run the virtual servers on KVM")
@@ -41,9 +36,7 @@ func newLabProcesses(f *labFlags) []*cobra.Command {
 	initCommand := &cobra.Command{
 		Use: "init", Short: "The seed host's first process", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return lab.RunInit(ctx, []string{"/proc/self/exe", "run", "-f", lab.SeedRegionFile})
+			return lab.RunInit(cmd.Context(), []string{"/proc/self/exe", "run", "-f", lab.SeedRegionFile})
 		},
 	}
 	node := &cobra.Command{

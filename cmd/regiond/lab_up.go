@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +22,7 @@ import (
 func newLabUp(f *labFlags) *cobra.Command {
 	var file string
 	var timeout time.Duration
-	imageDir := defaultImageDir
+	imageDir := region.DefaultImagesDir
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the lab up and wait until everything in it is Ready",
@@ -39,9 +37,7 @@ alone: run it again after anything. Images that are missing are built first.`,
   regiond lab up --lab fast -f lab.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			ctx, cancel := context.WithTimeout(ctx, timeout)
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
 			l, err := labWish(f, file)
 			if err != nil {
@@ -51,9 +47,7 @@ alone: run it again after anything. Images that are missing are built first.`,
 				return err
 			}
 			started := time.Now()
-			report := func(format string, args ...any) {
-				fmt.Fprintf(cmd.OutOrStdout(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
-			}
+			report := progressReporter(cmd.OutOrStdout(), started)
 			report("lab %s: state in %s/%s", l.Name, l.Root, l.Name)
 			config, err := labImages(ctx, l, imageDir, report)
 			if err != nil {

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/images/guest"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/cloud"
 )
 
@@ -37,7 +35,7 @@ user data at the metadata service, says so on its serial console, and pings the 
   regiond lab vm delete --all`,
 		Args: cobra.NoArgs,
 	}
-	c.PersistentFlags().StringVar(&v.imageDir, "image-dir", defaultImageDir, "folder of images; the guest is built there of the node image")
+	c.PersistentFlags().StringVar(&v.imageDir, "image-dir", region.DefaultImagesDir, "folder of images; the guest is built there of the node image")
 	c.PersistentFlags().DurationVar(&v.timeout, "timeout", 10*time.Minute, "how long to wait")
 	c.AddCommand(newLabVMCreate(v), newLabVMList(v), newLabVMConsole(v), newLabVMPing(v), newLabVMDelete(v))
 	return c
@@ -46,9 +44,7 @@ user data at the metadata service, says so on its serial console, and pings the 
 // run opens the lab's OpenStack for f.
 func (v *labVM) run(cmd *cobra.Command, f func(context.Context, *cloud.Cloud) error) error {
 	cmd.SilenceUsage = true
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), v.timeout)
 	defer cancel()
 	l, err := v.open()
 	if err != nil {
@@ -58,10 +54,7 @@ func (v *labVM) run(cmd *cobra.Command, f func(context.Context, *cloud.Cloud) er
 	if err != nil {
 		return err
 	}
-	started := time.Now()
-	c, err := l.Cloud(ctx, disk, func(format string, args ...any) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "[%6.1fs] %s\n", time.Since(started).Seconds(), fmt.Sprintf(format, args...))
-	})
+	c, err := l.Cloud(ctx, disk, progressReporter(cmd.ErrOrStderr(), time.Now()))
 	if err != nil {
 		return err
 	}
@@ -183,7 +176,7 @@ func newLabVMConsole(v *labVM) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on as it grows, until interrupted or --timeout")
+	c.Flags().BoolVar(&follow, "follow", false, "go on as it grows, until interrupted or --timeout")
 	return c
 }
 

@@ -32,15 +32,10 @@ func main() {
 	// From the first signal on the default holds: a second Ctrl-C ends a stop that takes too long.
 	context.AfterFunc(ctx, stop)
 	err := newRootCommand().ExecuteContext(ctx)
-	if errors.Is(err, errChanges) {
-		os.Exit(2)
+	if err != nil && !errors.Is(err, errChanges) && !errors.Is(err, errNotReady) { // the output of these was the message
+		fmt.Fprintln(os.Stderr, "regiond:", err)
 	}
-	if err != nil {
-		if !errors.Is(err, errNotReady) {
-			fmt.Fprintln(os.Stderr, "regiond:", err)
-		}
-		os.Exit(1)
-	}
+	os.Exit(exitStatus(err))
 }
 
 func newRootCommand() *cobra.Command {
@@ -50,12 +45,15 @@ func newRootCommand() *cobra.Command {
 		Long: `regiond turns racks of servers into a cloud region, declared in one file, region.yaml.
 
 On the seed host it runs an embedded Kubernetes control plane and finds, installs and keeps the
-servers of the region through their BMCs.`,
+servers of the region through their BMCs.
+
+` + exitHelp,
 		Example: `  regiond validate -f region.yaml    # is the file right?
   regiond preflight -f region.yaml   # is this host fit?
   regiond install -f region.yaml     # as a service; or: regiond run -f region.yaml
   regiond status --watch`,
 		Args:          cobra.NoArgs,
+		Version:       version,
 		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true, // all flags would hide the failure
 	}
@@ -66,6 +64,7 @@ servers of the region through their BMCs.`,
 		}
 		return ignoreProxy()
 	}
+	root.SetVersionTemplate("regiond {{.Version}}\n")
 	root.AddCommand(
 		newValidateCommand(), newConfigCommand(), newPreflightCommand(),
 		newRunCommand(), newInstallCommand(), newResetCommand(),

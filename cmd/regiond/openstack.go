@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
@@ -32,7 +30,7 @@ interactive. Its password comes from a file in its pod and is in no command line
   eval "$(sudo regiond openstack rc)"    # for a client of your own`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 0 && len(args) > 0 {
-				return errors.New("which command?")
+				return errors.New("no command given")
 			}
 			return nil
 		},
@@ -111,26 +109,4 @@ func openstackRC(c *region.OpenStackCluster, secrets map[string]any) string {
 		fmt.Fprintf(&b, "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
 	}
 	return b.String()
-}
-
-// openstackCluster by its name, or the only one.
-func openstackCluster(ctx context.Context, api client.Client, name string) (*region.OpenStackCluster, error) {
-	var list region.OpenStackClusterList
-	if err := api.List(ctx, &list); err != nil {
-		return nil, err
-	}
-	var names []string
-	for i, c := range list.Items {
-		if c.Name == name || name == "" && len(list.Items) == 1 {
-			return &list.Items[i], nil
-		}
-		names = append(names, c.Name)
-	}
-	switch {
-	case len(names) == 0:
-		return nil, errors.New("the region has no OpenStack cluster; declare one in spec.openstack.clusters of region.yaml")
-	case name == "":
-		return nil, fmt.Errorf("the region has several OpenStack clusters: %s; choose one by --cluster", strings.Join(names, ", "))
-	}
-	return nil, fmt.Errorf("there is no OpenStack cluster %s; there are %s", name, strings.Join(names, ", "))
 }

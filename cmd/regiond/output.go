@@ -35,5 +35,5 @@ func checkFormat(format string, allowed ...string) error {
 		}
 	}
 	last := len(allowed) - 1
-	return fmt.Errorf("unknown output format %q; there are %s and %s", format, strings.Join(allowed[:last], ", "), allowed[last])
+	return invalid(fmt.Errorf("unknown output format %q; there are %s and %s", format, strings.Join(allowed[:last], ", "), allowed[last]))
 }

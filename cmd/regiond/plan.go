@@ -36,7 +36,7 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 		Example: `  sudo regiond plan -f region.yaml
 
   # In CI: is the region as declared?
-  sudo regiond plan -f region.yaml --exit-code >/dev/null   # 0 yes, 2 no, 1 failed
+  sudo regiond plan -f region.yaml --exit-code >/dev/null   # 0 yes, 2 no, others: failed
 
   # Which pods' templates change?
   sudo regiond plan -f region.yaml -o json | jq -r '.clusters[].changes[] | select(.consequence) | .object.name'`,
@@ -50,9 +50,12 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 				return err
 			}
 			if output == "json" {
-				err = writeAs(cmd.OutOrStdout(), output, p)
-			} else {
-				err = p.WriteText(cmd.OutOrStdout())
+				err = writeAs(cmd.OutOrStdout(), output, struct {
+					Digest string `json:"digest"`
+					*rollout.Plan
+				}{p.Digest(), p})
+			} else if err = p.WriteText(cmd.OutOrStdout()); err == nil && !p.Empty() {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "To do exactly this: regiond apply --plan %s\n", p.Digest())
 			}
 			if err == nil && exitCode && !p.Empty() {
 				err = errChanges
@@ -102,7 +105,7 @@ func planClusters(ctx context.Context, api client.Client, r *region.Region, clus
 	if only != "" {
 		i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == only })
 		if i < 0 {
-			return nil, fmt.Errorf("--cluster %s: spec.openstack.clusters of the region file has no cluster of that name", only)
+			return nil, invalid(fmt.Errorf("--cluster %s: spec.openstack.clusters of the region file has no cluster of that name", only))
 		}
 		return rollout.PlanCluster(ctx, api, r, clusters[i])
 	}
@@ -118,11 +121,11 @@ func planClusters(ctx context.Context, api client.Client, r *region.Region, clus
 func reachable(ctx context.Context, api client.Client, name string) error {
 	var list region.RegionList
 	if err := api.List(ctx, &list); err != nil {
-		return fmt.Errorf("the control plane does not answer: %w; see: regiond status", err)
+		return unreachable(fmt.Errorf("the control plane does not answer: %w; see: regiond status", err))
 	}
 	for _, r := range list.Items {
 		if r.Name != name {
-			return fmt.Errorf("this is the control plane of region %q, and the file is of region %q", r.Name, name)
+			return invalid(fmt.Errorf("this is the control plane of region %q, and the file is of region %q", r.Name, name))
 		}
 	}
 	return nil

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,13 +54,18 @@ func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
 		fmt.Fprintf(out, "nothing of regiond in %s\n", plan.DataDir)
 		return nil
 	}
-	fmt.Fprintf(out, "Region %q in %s. To give it up:\n", plan.Region, plan.DataDir)
+	fmt.Fprintf(out, "Region %q in %s. This tears it down:\n", plan.Region, plan.DataDir)
 	plan.Print(out)
 	if dryRun {
 		return nil
 	}
 	if !yes {
-		if err := confirm(cmd.InOrStdin(), out, plan); err != nil {
+		// Nobody types the region's name by accident on the wrong host.
+		name := plan.Region
+		if name == "" {
+			name = plan.DataDir
+		}
+		if err := ask(cmd.InOrStdin(), out, "Tear down this region?", name); err != nil {
 			return err
 		}
 	}
@@ -73,22 +75,5 @@ func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
 		return err
 	}
 	fmt.Fprintln(out, "done")
-	return nil
-}
-
-// confirm asks for the region's name, which nobody types by accident on the wrong host.
-func confirm(in io.Reader, out io.Writer, plan bootstrap.Reset) error {
-	want, what := plan.Region, "the region's name"
-	if want == "" {
-		want, what = plan.DataDir, "the data directory"
-	}
-	fmt.Fprintf(out, "\nType %s (%s) to do it: ", what, want)
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if strings.TrimSpace(line) != want {
-		return errors.New("not confirmed, nothing was done (--yes does not ask)")
-	}
 	return nil
 }

@@ -38,11 +38,11 @@ details to DATA-DIR/log/regiond.log and to one log for each component beside it.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "text" && format != "json" {
-				return fmt.Errorf("--log-format %q; there are text and json", format)
+				return invalid(fmt.Errorf("--log-format %q; there are text and json", format))
 			}
 			var l slog.Level
 			if err := l.UnmarshalText([]byte(level)); err != nil {
-				return fmt.Errorf("--log-level %q; there are debug, info, warn and error", level)
+				return invalid(fmt.Errorf("--log-level %q; there are debug, info, warn and error", level))
 			}
 			return runRegion(cmd, file, format, l)
 		},
@@ -143,13 +143,4 @@ func captureLogs(log *slog.Logger) {
 	slog.SetDefault(log)
 	klog.SetSlogLogger(log.With("library", "client-go"))
 	ctrllog.SetLogger(logr.FromSlogHandler(log.With("library", "controller-runtime").Handler()))
-}
-
-// progressPrinter tells what happens, with the time since the start.
-func progressPrinter(w io.Writer, format string, started time.Time) func(string) {
-	if format == "json" {
-		log := slog.New(slog.NewJSONHandler(w, nil))
-		return func(text string) { log.Info(text, "elapsed", time.Since(started).Seconds()) }
-	}
-	return func(text string) { fmt.Fprintf(w, "[%6.1fs] %s\n", time.Since(started).Seconds(), text) }
 }

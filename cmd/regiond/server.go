@@ -69,7 +69,7 @@ It can be repeated at any time, and continues where it was cut off.`,
 				return err
 			}
 			if !yes {
-				if err := approve(cmd.InOrStdin(), out); err != nil {
+				if err := approve(cmd.InOrStdin(), out, "Retire this server?"); err != nil {
 					return err
 				}
 			}

@@ -16,7 +16,7 @@ import (
 	"regiond.dev/regiond/status"
 )
 
-// errNotReady makes the exit status 1 without a message: the status was the message.
+// errNotReady makes the exit status that of a region that is not ready, without a message: the status was the message.
 var errNotReady = errors.New("the region is not ready")
 
 func newStatusCommand() *cobra.Command {
@@ -29,7 +29,8 @@ func newStatusCommand() *cobra.Command {
 		Long: `Show the control plane, servers and hosts of the region, and what is awaited since when. It works
 while the control plane is down and then says which component is, and where its log is.
 
-The exit status is 0 when the control plane and every server are ready, and 1 otherwise.`,
+The exit status is 0 when the control plane and every server are ready, 4 when the control plane is not,
+and 5 when something else is not.`,
 		Example: `  regiond status
   regiond status --watch
   regiond status -o json | jq -r '.servers[] | select(.ready | not) | .name + ": " + .message'
@@ -46,9 +47,12 @@ The exit status is 0 when the control plane and every server are ready, and 1 ot
 			if watch {
 				return watchStatus(cmd, dataDir, output)
 			}
-			ready, err := writeStatus(cmd.Context(), cmd.OutOrStdout(), dataDir, output)
-			if err == nil && !ready {
-				err = errNotReady
+			r, err := writeStatus(cmd.Context(), cmd.OutOrStdout(), dataDir, output)
+			switch {
+			case err == nil && !r.ControlPlane.Ready:
+				err = unreachable(errNotReady)
+			case err == nil && !r.Ready:
+				err = notReady(errNotReady)
 			}
 			return err
 		},
@@ -59,12 +63,12 @@ The exit status is 0 when the control plane and every server are ready, and 1 ot
 	return cmd
 }
 
-func writeStatus(ctx context.Context, w io.Writer, dataDir, output string) (ready bool, err error) {
+func writeStatus(ctx context.Context, w io.Writer, dataDir, output string) (status.Region, error) {
 	r := status.Build(status.Collect(ctx, dataDir, datadir.AdminKubeconfig.In(dataDir)))
 	if output == "table" {
-		return r.Ready, r.Table(w, time.Now())
+		return r, r.Table(w, time.Now())
 	}
-	return r.Ready, writeAs(w, output, r)
+	return r, writeAs(w, output, r)
 }
 
 // watchStatus redraws a terminal, and otherwise writes a new document after each change.

@@ -11,7 +11,7 @@ import (
 // By itself cobra answers an unknown subcommand with help and success, as if it had done what was asked.
 func explainUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see: %s --help", err, c.CommandPath())
+		return invalid(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))
 	})
 	switch accepts := cmd.Args; {
 	case cmd.HasSubCommands() && !cmd.Runnable():
@@ -26,7 +26,7 @@ func explainUsage(cmd *cobra.Command) {
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = fmt.Sprintf("; did you mean %s?", strings.Join(near, " or "))
 			}
-			return fmt.Errorf("%s has no command %q%s; see: %s --help", c.CommandPath(), args[0], hint, c.CommandPath())
+			return invalid(fmt.Errorf("%s has no command %q%s; see: %s --help", c.CommandPath(), args[0], hint, c.CommandPath()))
 		}
 	case accepts != nil:
 		cmd.Args = func(c *cobra.Command, args []string) error {
@@ -34,9 +34,9 @@ func explainUsage(cmd *cobra.Command) {
 				return nil
 			}
 			if len(args) == 0 {
-				return fmt.Errorf("an argument is missing; usage: %s", c.UseLine())
+				return invalid(fmt.Errorf("an argument is missing; usage: %s", c.UseLine()))
 			}
-			return fmt.Errorf("these are not the arguments of %s: %s; usage: %s", c.CommandPath(), strings.Join(args, " "), c.UseLine())
+			return invalid(fmt.Errorf("unexpected arguments for %q: %s; usage: %s", c.CommandPath(), strings.Join(args, " "), c.UseLine()))
 		}
 	}
 	for _, c := range cmd.Commands() {

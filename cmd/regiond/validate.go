@@ -25,7 +25,7 @@ files that are missing or may be read by others. Nothing is changed and no machi
 contacted. Credential files and patches are on the seed host: elsewhere, check --offline.
 
 Each problem is one line, FILE:LINE:COLUMN: FIELD: what is wrong; what would be right.
-The exit status is 0 when the file is valid, warnings included, and 1 when it is not.`,
+The exit status is 0 when the file is valid, warnings included, and 3 when it is not.`,
 		Example: `  # Check region.yaml on the seed host
   regiond validate -f region.yaml
 
@@ -57,7 +57,7 @@ The exit status is 0 when the file is valid, warnings included, and 1 when it is
 				return fmt.Errorf("writing the report: %w", err)
 			}
 			if problems.Err() != nil {
-				return errors.New(problems.Summary(name))
+				return invalid(errors.New(problems.Summary(name)))
 			}
 			if output == "text" {
 				_, err = fmt.Fprintln(cmd.OutOrStdout(), problems.Summary(name))
@@ -124,14 +124,14 @@ func readRegionFile(cmd *cobra.Command, file string) (data []byte, name string, 
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, file, fmt.Errorf("reading the region file: %w; name it with -f, or begin with a copy of region.example.yaml", err)
+			return nil, file, invalid(fmt.Errorf("reading the region file: %w; name it with -f, or begin with a copy of region.example.yaml", err))
 		}
 		defer f.Close()
 		in, name = f, file
 	}
 	data, err = io.ReadAll(io.LimitReader(in, region.MaxFileSize+1))
 	if err != nil {
-		return nil, name, fmt.Errorf("reading the region file %s: %w", name, err)
+		return nil, name, invalid(fmt.Errorf("reading the region file %s: %w", name, err))
 	}
 	return data, name, nil
 }

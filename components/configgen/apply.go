@@ -1,12 +1,6 @@
 package configgen
 
-import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path"
-)
+import ()
 
 // Output is a file of a target.
 type Output struct {
@@ -64,37 +58,3 @@ func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []*Problem,
 	}
 	return uniqueProblems(warnings), joinProblems(errs)
 }
-
-// Folder is where the files of a target are written: they may hold secrets, so that only their owner reads them.
-type Folder struct{ root *os.Root }
-
-// OpenFolder makes the folder if there is none. Files that are in it and are not written stay.
-func OpenFolder(dir string) (*Folder, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Folder{root}, nil
-}
-
-// Write puts a file in place at once: whoever reads it sees the old one or the new one.
-func (f *Folder) Write(o Output) error {
-	if err := f.root.MkdirAll(path.Dir(o.Name), 0o700); err != nil {
-		return err
-	}
-	part := path.Join(path.Dir(o.Name), "."+path.Base(o.Name)+".part")
-	// A part that an interrupted run left may be readable by others.
-	if err := f.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := f.root.WriteFile(part, o.Content, 0o600); err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", o.Name, err), f.root.Remove(part))
-	}
-	return f.root.Rename(part, o.Name)
-}
-
-// Close releases the folder.
-func (f *Folder) Close() error { return f.root.Close() }

@@ -29,11 +29,11 @@ type ClusterPlan struct {
 	Nodes    []NodeChange `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 
-	values *configgen.Values
+	state *openstack.State
 }
 
 // Value that the configuration of pods is made of, by its path, e.g. keystone.region.
-func (p *ClusterPlan) Value(path string) (any, bool) { return p.values.Lookup(path) }
+func (p *ClusterPlan) Value(path string) (any, bool) { return p.state.Values.Lookup(path) }
 
 // ConfigChange is what changes in the configuration of a role of pods.
 type ConfigChange struct {
@@ -48,7 +48,7 @@ func (p *ClusterPlan) Empty() bool {
 
 // NewPlan compares a wished state with what is there. It changes nothing.
 func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*ClusterPlan, error) {
-	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), values: s.Values}
+	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), state: s}
 	if f.Secrets == nil {
 		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
 	}

@@ -23,11 +23,10 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
-	"regiond.dev/regiond/images"
 	"regiond.dev/regiond/images/guest"
 )
 
-var imageDir = flag.String("images", images.DefaultDir, "folder of images")
+var imageDir = flag.String("images", "/var/cache/regiond/images", "folder of images")
 
 const (
 	hostIP  = "10.99.78.1"

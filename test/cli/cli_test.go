@@ -76,58 +76,60 @@ func TestHelpAndWrongCommandLines(t *testing.T) {
 			continue // its flags are kubectl's
 		}
 		out, stderr, status := run(t, append(slices.Clone(c), "--no-such-flag")...)
-		if status != 1 || out != "" || stderr != "regiond: unknown flag: --no-such-flag; see: "+name+" --help\n" {
+		if status != 3 || out != "" || stderr != "regiond: unknown flag: --no-such-flag; see: "+name+" --help\n" {
 			t.Errorf("%s --no-such-flag: status %d, stdout %q, stderr %q", name, status, out, stderr)
 		}
 	}
 }
 
-// Everything that is wrong ends with status 1, one sentence on standard error, and nothing on standard output.
+// Everything that is wrong ends with a status that tells what kind of mistake it is (docs/operators-guide.md), one sentence on standard error, and nothing on standard output.
 func TestMistakes(t *testing.T) {
 	lab := write(t, "lab.yaml", "apiVersion: regiond.dev/v1alpha1\nkind: Lab\nspec: {machines: []}\n")
 	nowhere := filepath.Join(t.TempDir(), "none")
+	const failed, invalid = 1, 3
 	for _, c := range []struct {
-		args []string
-		want string
+		status int
+		args   []string
+		want   string
 	}{
-		{[]string{"statsu"}, `regiond has no command "statsu"; did you mean status?`},
-		{[]string{"config", "veiw"}, `regiond config has no command "veiw"; did you mean view?`},
-		{[]string{"image", "x"}, `regiond image has no command "x"; see: regiond image --help`},
-		{[]string{"lab", "x"}, `regiond lab has no command "x"`},
-		{[]string{"validate", "region.yaml"}, "these are not the arguments of regiond validate: region.yaml; usage: regiond validate [flags]"},
-		{[]string{"image", "remove"}, "an argument is missing; usage: regiond image remove VERSION..."},
-		{[]string{"lab", "power", "node1"}, "usage: regiond lab power MACHINE on|off|cycle|shutdown|status"},
-		{[]string{"validate", "-f", nowhere}, nowhere + ": no such file or directory; name it with -f"},
-		{[]string{"validate", "-f", t.TempDir()}, "is a directory"},
-		{[]string{"config", "view", "-f", nowhere}, "name it with -f"},
-		{[]string{"run", "-f", nowhere}, "name it with -f"},
-		{[]string{"run", "-f", example, "--log-level", "loud"}, "there are debug, info, warn and error"},
-		{[]string{"install", "-f", nowhere}, "name it with -f"},
-		{[]string{"preflight", "-f", nowhere}, "name it with -f"},
-		{[]string{"validate", "-o", "xml"}, `unknown output format "xml"; there are text and json`},
-		{[]string{"config", "view", "-o", "xml"}, "there are yaml and json"},
-		{[]string{"status", "-o", "xml"}, "there are table, json and yaml"},
-		{[]string{"preflight", "-o", "xml"}, "there are table, json and yaml"},
-		{[]string{"version", "-o", "xml"}, "there are text, json and yaml"},
-		{[]string{"image", "list", "-o", "xml"}, "there are text and json"},
-		{[]string{"image", "build", "-o", "xml"}, "there are text and json"},
-		{[]string{"image", "build", "--release", "woody"}, `"woody" is not known; known: trixie`},
-		{[]string{"image", "remove", "x", "--image-dir", nowhere}, "there is no image x"},
-		{[]string{"status", "-f", example, "--data-dir", "/x"}, "give one of them"},
-		{[]string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
-		{[]string{"kubectl", "--data-dir"}, "which directory?"},
-		{[]string{"reset", "--yes", "--data-dir", "/"}, "/ is no data directory of regiond"},
-		{[]string{"lab", "status", "--root", nowhere}, "`regiond lab up --lab default` makes it"},
-		{[]string{"lab", "status", "--root", nowhere, "-o", "xml"}, "there are table and json"},
-		{[]string{"lab", "exec", "--root", nowhere, "--", "true"}, "no lab"},
-		{[]string{"lab", "console", "--root", nowhere, "node1"}, "no lab"},
-		{[]string{"lab", "up", "--root", nowhere, "--lab", "No_Name"}, `lab name "No_Name"`},
-		{[]string{"lab", "up", "--root", nowhere, "-f", lab}, "spec.machines: 0 machines"},
-		{[]string{"lab", "down", "--root", nowhere, "--lab", "../x"}, `lab name "../x"`},
+		{invalid, []string{"statsu"}, `regiond has no command "statsu"; did you mean status?`},
+		{invalid, []string{"config", "veiw"}, `regiond config has no command "veiw"; did you mean view?`},
+		{invalid, []string{"image", "x"}, `regiond image has no command "x"; see: regiond image --help`},
+		{invalid, []string{"lab", "x"}, `regiond lab has no command "x"`},
+		{invalid, []string{"validate", "region.yaml"}, `unexpected arguments for "regiond validate": region.yaml; usage: regiond validate [flags]`},
+		{invalid, []string{"image", "remove"}, "an argument is missing; usage: regiond image remove VERSION..."},
+		{invalid, []string{"lab", "power", "node1"}, "usage: regiond lab power MACHINE on|off|cycle|shutdown|status"},
+		{invalid, []string{"validate", "-f", nowhere}, nowhere + ": no such file or directory; name it with -f"},
+		{invalid, []string{"validate", "-f", t.TempDir()}, "is a directory"},
+		{invalid, []string{"config", "view", "-f", nowhere}, "name it with -f"},
+		{invalid, []string{"run", "-f", nowhere}, "name it with -f"},
+		{invalid, []string{"run", "-f", example, "--log-level", "loud"}, "there are debug, info, warn and error"},
+		{invalid, []string{"install", "-f", nowhere}, "name it with -f"},
+		{invalid, []string{"preflight", "-f", nowhere}, "name it with -f"},
+		{invalid, []string{"validate", "-o", "xml"}, `unknown output format "xml"; there are text and json`},
+		{invalid, []string{"config", "view", "-o", "xml"}, "there are yaml and json"},
+		{invalid, []string{"status", "-o", "xml"}, "there are table, json and yaml"},
+		{invalid, []string{"preflight", "-o", "xml"}, "there are table, json and yaml"},
+		{invalid, []string{"version", "-o", "xml"}, "there are text, json and yaml"},
+		{invalid, []string{"image", "list", "-o", "xml"}, "there are text and json"},
+		{invalid, []string{"image", "build", "-o", "xml"}, "there are text and json"},
+		{failed, []string{"image", "build", "--release", "woody"}, `"woody" is not known; known: trixie`},
+		{failed, []string{"image", "remove", "x", "--image-dir", nowhere}, "there is no image x"},
+		{invalid, []string{"status", "-f", example, "--data-dir", "/x"}, "give one of them"},
+		{failed, []string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
+		{failed, []string{"kubectl", "--data-dir"}, "which directory?"},
+		{failed, []string{"reset", "--yes", "--data-dir", "/"}, "/ is no data directory of regiond"},
+		{failed, []string{"lab", "status", "--root", nowhere}, "`regiond lab up --lab default` makes it"},
+		{invalid, []string{"lab", "status", "--root", nowhere, "-o", "xml"}, "there are table and json"},
+		{failed, []string{"lab", "exec", "--root", nowhere, "--", "true"}, "no lab"},
+		{failed, []string{"lab", "console", "--root", nowhere, "node1"}, "no lab"},
+		{failed, []string{"lab", "up", "--root", nowhere, "--lab", "No_Name"}, `lab name "No_Name"`},
+		{failed, []string{"lab", "up", "--root", nowhere, "-f", lab}, "spec.machines: 0 machines"},
+		{failed, []string{"lab", "down", "--root", nowhere, "--lab", "../x"}, `lab name "../x"`},
 	} {
 		out, stderr, status := run(t, c.args...)
-		if status != 1 || out != "" || !strings.HasPrefix(stderr, "regiond: ") || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%q: status %d, stdout %q, stderr %q; want %q", c.args, status, out, stderr, c.want)
+		if status != c.status || out != "" || !strings.HasPrefix(stderr, "regiond: ") || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%q: status %d, stdout %q, stderr %q; want status %d, %q", c.args, status, out, stderr, c.status, c.want)
 		}
 	}
 	if _, err := os.Stat(nowhere); err == nil {
@@ -144,15 +146,15 @@ func TestStructuredOutput(t *testing.T) {
 		key    string // that the document has; none in a list
 	}{
 		{[]string{"validate", "--offline", "-f", example, "-o", "json"}, 0, "problems"},
-		{[]string{"validate", "--offline", "-f", bad, "-o", "json"}, 1, "problems"},
+		{[]string{"validate", "--offline", "-f", bad, "-o", "json"}, 3, "problems"},
 		{[]string{"config", "view", "-f", example, "-o", "json"}, 0, "spec"},
 		{[]string{"config", "view", "-f", example}, 0, "spec"},
 		{[]string{"config", "schema"}, 0, "properties"},
 		{[]string{"preflight", "-f", example, "-o", "json"}, 1, ""},
 		{[]string{"preflight", "-f", example, "-o", "yaml"}, 1, ""},
 		{[]string{"install", "--check", "-f", example, "-o", "json"}, 1, ""},
-		{[]string{"status", "--data-dir", nowhere, "-o", "json"}, 1, "controlPlane"},
-		{[]string{"status", "--data-dir", nowhere, "-o", "yaml"}, 1, "controlPlane"},
+		{[]string{"status", "--data-dir", nowhere, "-o", "json"}, 4, "controlPlane"},
+		{[]string{"status", "--data-dir", nowhere, "-o", "yaml"}, 4, "controlPlane"},
 		{[]string{"image", "list", "--image-dir", nowhere, "-o", "json"}, 0, ""},
 		{[]string{"version", "-o", "json"}, 0, "kubernetes"},
 		{[]string{"version", "-o", "yaml"}, 0, "kubernetes"},
@@ -179,6 +181,29 @@ func TestStructuredOutput(t *testing.T) {
 		default:
 			t.Errorf("%q is no document: %s", c.args, out)
 		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, flag := range []string{"--version", "version"} {
+		if out, stderr, status := run(t, flag); status != 0 || stderr != "" || !strings.HasPrefix(out, "regiond ") {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", flag, status, out, stderr)
+		}
+	}
+}
+
+// With a region file images are built where the file says, and everything else looks for them; a flag is stronger.
+func TestImageFolderIsTheRegionFiles(t *testing.T) {
+	b, err := os.ReadFile(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := write(t, "region.yaml", strings.Replace(string(b), "# dir: /var/cache/regiond/images", "dir: /dev/null/images", 1))
+	if _, stderr, status := run(t, "image", "build", "-f", file); status == 0 || !strings.Contains(stderr, "/dev/null:") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+	if _, stderr, status := run(t, "image", "build", "-f", file, "--image-dir", "/dev/zero/images"); status == 0 || !strings.Contains(stderr, "/dev/zero:") {
+		t.Errorf("status %d, %q", status, stderr)
 	}
 }
 
