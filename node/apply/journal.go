@@ -16,11 +16,13 @@ import (
 
 // Files of the journal, on the data partition: they outlive the root file system.
 const (
-	appliedFile  = "applied.json"  // what the host holds to
-	previousFile = "previous.json" // what it held to before, for people
-	pendingFile  = "pending.json"  // what it is on its way to
-	refusedFile  = "refused.json"  // what has cut it off, and is not tried again
+	appliedFile = "applied.json" // what the host holds to
+	pendingFile = "pending.json" // what it is on its way to
+	refusedFile = "refused.json" // what has cut it off, and is not tried again
 )
+
+// formerFile was kept by earlier agents: what the host held to before. Secrets that were rotated since are in it, and nothing reads it.
+const formerFile = "previous.json"
 
 // applied is a configuration that a host holds to.
 type applied struct {
@@ -66,6 +68,9 @@ type journal struct {
 func (j *journal) load() error {
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
 		return err
+	}
+	if err := os.Remove(filepath.Join(j.dir, formerFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("journal: %w", err)
 	}
 	a, p, r := &applied{}, &pending{}, &refused{}
 	decode := func(c *applied) func() error { return c.decode }
@@ -142,14 +147,6 @@ func (j *journal) begin(p *pending) error {
 
 // commit makes what is pending the applied configuration.
 func (j *journal) commit(step func(string) error) error {
-	if j.applied != nil && j.applied.Digest != j.pending.Digest {
-		if err := j.write(previousFile, j.applied); err != nil {
-			return err
-		}
-	}
-	if err := step("previous kept"); err != nil {
-		return err
-	}
 	a := j.pending.applied
 	if err := j.write(appliedFile, &a); err != nil {
 		return err
