@@ -90,7 +90,7 @@ func run(ctx context.Context, c Config) error {
 		return fmt.Errorf("openstack: %w", err)
 	}
 	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), Region: c.Region, DataDir: c.DataDir,
-		Templates: templates, Compose: (*openstack.Composer).Next, Cloud: Prober{}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
+		Templates: templates, Compose: (*openstack.Composer).Next, Cloud: Prober{Log: c.Log}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
 		Now: time.Now, Log: c.Log.With(slog.String("component", "openstack"))}
 	if err := controller.setup(m, c.Registry); err != nil {
 		return fmt.Errorf("openstack: %w", err)

@@ -17,7 +17,7 @@ import (
 )
 
 // Prober asks real services.
-type Prober struct{}
+type Prober struct{ Log *slog.Logger }
 
 // Login has a token issued.
 func (Prober) Login(ctx context.Context, t gate.Target) (*cloud.Session, error) {
@@ -25,7 +25,7 @@ func (Prober) Login(ctx context.Context, t gate.Target) (*cloud.Session, error) 
 }
 
 // Probe passes one gate.
-func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error {
+func (p Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error {
 	switch name {
 	case region.ConditionMariaDB:
 		return gate.MariaDB(ctx, t)
@@ -38,7 +38,13 @@ func (Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.Se
 	case region.ConditionPlacement:
 		return gate.Placement(ctx, t, s)
 	case region.ConditionGlance:
-		return gate.Glance(ctx, t, s)
+		if err := gate.Glance(ctx, t, s); err != nil {
+			return err
+		}
+		if err := gate.PurgeImages(ctx, t); err != nil {
+			p.Log.Warn("rows of images that were deleted are left in Glance's database", slog.Any("error", err))
+		}
+		return nil
 	case region.ConditionNova:
 		return gate.Nova(ctx, t, s)
 	case region.ConditionNeutron:
