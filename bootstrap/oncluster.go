@@ -7,15 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/credentials"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // Waiting for the API.
@@ -92,11 +91,7 @@ func (r *run) waitAPI(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, last)
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	r.client, err = client.New(r.cluster.REST(), client.Options{Scheme: scheme})
+	r.client, err = client.New(r.cluster.REST(), client.Options{Scheme: scheme.New()})
 	return err
 }
 

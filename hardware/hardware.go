@@ -21,8 +21,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -39,6 +37,7 @@ import (
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // Config of the hardware side of a region.
@@ -143,10 +142,6 @@ func Run(ctx context.Context, c Config) error {
 }
 
 func newManager(c Config) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	conf := rest.CopyConfig(c.REST)
 	conf.QPS = -1 // the API server's own priority and fairness is the limit
 	only := func(namespace string) cache.ByObject {
@@ -158,7 +153,7 @@ func newManager(c Config) (manager.Manager, error) {
 	}
 	again := true // a second Run in one process is no mistake
 	return ctrl.NewManager(conf, manager.Options{
-		Scheme:  scheme,
+		Scheme:  scheme.New(),
 		Logger:  logr.FromSlogHandler(c.Log.Handler()),
 		Metrics: metricsserver.Options{BindAddress: metrics},
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{

@@ -12,14 +12,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // apiTimeout bounds the questions to the Kubernetes API.
@@ -56,11 +55,7 @@ func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	c, err := client.New(rest, client.Options{Scheme: scheme})
+	c, err := client.New(rest, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return err
 	}

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/computehost"
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // guests lets the hardware controllers ask the region's OpenStack clusters about the instances on a host.
@@ -22,11 +19,7 @@ type guests struct {
 }
 
 func newGuests(conf *rest.Config, log *slog.Logger) (*guests, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	api, err := client.New(conf, client.Options{Scheme: scheme})
+	api, err := client.New(conf, client.Options{Scheme: scheme.New()})
 	return &guests{api: api, log: log}, err
 }
 

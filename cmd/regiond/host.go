@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +17,7 @@ import (
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/machine/identity"
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
 )
 
 func newHostCommand() *cobra.Command {
@@ -131,10 +129,6 @@ func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
 		return nil, nil, unreachable(fmt.Errorf("%w; regiond run or regiond install starts a control plane", err))
 	}
 	conf.QPS = -1 // the API server's own priority and fairness is the limit
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return nil, nil, err
-	}
-	api, err := client.New(conf, client.Options{Scheme: scheme})
+	api, err := client.New(conf, client.Options{Scheme: scheme.New()})
 	return api, conf, err
 }

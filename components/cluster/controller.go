@@ -17,10 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -41,6 +39,7 @@ import (
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // Config of the OpenStack side of a region.
@@ -165,16 +164,12 @@ func ours() labels.Selector {
 }
 
 func newManager(c Config) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	conf := rest.CopyConfig(c.REST)
 	conf.QPS = -1 // the API server's own priority and fairness is the limit
 	only := cache.ByObject{Label: ours()}
 	again := true // a second Run in one process is no mistake
 	return ctrl.NewManager(conf, manager.Options{
-		Scheme:  scheme,
+		Scheme:  scheme.New(),
 		Logger:  logr.FromSlogHandler(c.Log.Handler()),
 		Metrics: metricsserver.Options{BindAddress: "0"}, // the hardware controllers serve the registry
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{

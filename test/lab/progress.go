@@ -10,12 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // Stage is a step on the way to a lab that is up, in the order in which they are reached.
@@ -125,11 +125,7 @@ func (l Lab) Client() (client.Client, error) {
 	config.Dial = l.seed().Dial
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // the lab has no other side
 	config.Timeout = 10 * time.Second
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	return client.New(config, client.Options{Scheme: scheme})
+	return client.New(config, client.Options{Scheme: scheme.New()})
 }
 
 // Observe the region of the lab once.
