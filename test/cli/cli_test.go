@@ -118,7 +118,7 @@ func TestMistakes(t *testing.T) {
 		{invalid, []string{"status", "-f", example, "--data-dir", "/x"}, "give one of them"},
 		{failed, []string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
 		{failed, []string{"kubectl", "--data-dir"}, "which directory?"},
-		{failed, []string{"reset", "--yes", "--data-dir", "/"}, "/ is no data directory of regiond"},
+		{failed, []string{"reset", "--yes", "--data-dir", "/"}, "/ is not a data directory of regiond"},
 		{failed, []string{"lab", "status", "--root", nowhere}, "`regiond lab up --lab default` makes it"},
 		{invalid, []string{"lab", "status", "--root", nowhere, "-o", "xml"}, "there are table and json"},
 		{failed, []string{"lab", "exec", "--root", nowhere, "--", "true"}, "no lab"},
