@@ -107,7 +107,7 @@ func (c *cluster) checkEnrolled(t *testing.T, address string) {
 				meta.IsStatusConditionTrue(h.Status.Conditions, region.ConditionConfigured), fmt.Sprintf("%v %q %+v", err, b, h.Status)
 		})
 	}
-	if err := enrollment.Unenroll(ctx, c.api, "n1"); err != nil {
+	if err := host.Unenroll(ctx, c.api, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.api.Get(ctx, client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {

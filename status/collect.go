@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/scheme"
@@ -75,7 +74,7 @@ func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
 	var leases coordinationv1.LeaseList
 	var clusters region.OpenStackClusterList
 	// Before the definitions were applied there are no servers to list; regiond tells its stage then.
-	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &leases, client.InNamespace(addons.NamespaceHosts))); err != nil {
+	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &leases, client.InNamespace(region.NamespaceHosts))); err != nil {
 		return err
 	}
 	f.Servers, f.Hosts, f.Leases, f.OpenStack = servers.Items, hosts.Items, leases.Items, clusters.Items

@@ -9,10 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// FieldManager names regiond's bootstrap in metadata.managedFields.
-const FieldManager = "regiond"
+	"regiond.dev/regiond/region"
+)
 
 // Apply applies objects in order, server-side, taking over fields that others changed: what is
 // written in the manifests is the wish.
@@ -20,7 +19,7 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 	for _, o := range objects {
 		// The client fills in what the server answered; the caller's object stays a wish.
 		wish := client.ApplyConfigurationFromUnstructured(o.DeepCopy())
-		if err := c.Apply(ctx, wish, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
+		if err := c.Apply(ctx, wish, client.FieldOwner(region.FieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), key(o), err)
 		}
 	}

@@ -17,14 +17,6 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Namespaces of regiond.
-const (
-	// NamespaceSystem holds credentials and tokens.
-	NamespaceSystem = "regiond-system"
-	// NamespaceHosts holds the Leases of installed hosts.
-	NamespaceHosts = "regiond-hosts"
-)
-
 // Values of the manifests.
 type Values struct {
 	// DNSAddress is the cluster DNS server's Service address.

@@ -14,7 +14,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// SecretName is the Secret of a credential, in addons.NamespaceSystem.
+// SecretName is the Secret of a credential, in region.NamespaceSystem.
 func SecretName(credential string) string { return "bmc-" + credential }
 
 // Importer keeps one Secret for each credential of a region.
@@ -77,7 +77,7 @@ func (i *Importer) sync(ctx context.Context, c region.Credential) error {
 		"type":       "kubernetes.io/basic-auth",
 		"metadata": map[string]any{
 			"name":      SecretName(c.Name),
-			"namespace": addons.NamespaceSystem,
+			"namespace": region.NamespaceSystem,
 		},
 		"data": data,
 	}})

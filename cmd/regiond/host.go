@@ -17,6 +17,7 @@ import (
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/machine/identity"
+	"regiond.dev/regiond/region/host"
 	"regiond.dev/regiond/region/scheme"
 )
 
@@ -107,7 +108,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 			if err := survey.Removable(); err != nil {
 				return err
 			}
-			if err := enrollment.Unenroll(cmd.Context(), api, args[0]); err != nil {
+			if err := host.Unenroll(cmd.Context(), api, args[0]); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "host %s removed\n", args[0])

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster/gate"
-	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -134,7 +133,7 @@ func (s *Survey) stop(ctx context.Context, o Options) error {
 	if s.Host == nil {
 		return nil
 	}
-	if err := enrollment.Unenroll(ctx, s.api, s.Name); err != nil {
+	if err := host.Unenroll(ctx, s.api, s.Name); err != nil {
 		return err
 	}
 	o.Progress("host removed with its rights and its configuration")

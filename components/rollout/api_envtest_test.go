@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
@@ -81,7 +80,7 @@ func newAPI(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{host.Namespace, addons.NamespaceSystem} {
+	for _, name := range []string{host.Namespace, region.NamespaceSystem} {
 		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 			t.Fatal(err)
 		}

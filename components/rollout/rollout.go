@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/region"
 )
 
 // Ref names an object.
@@ -95,7 +95,7 @@ func get(ctx context.Context, c client.Client, o *unstructured.Unstructured) (*u
 // serverSide applies a copy of an object and returns what the API server made of it.
 func serverSide(ctx context.Context, c client.Client, o *unstructured.Unstructured, opts ...client.ApplyOption) (*unstructured.Unstructured, error) {
 	result := o.DeepCopy()
-	opts = append(opts, client.FieldOwner(addons.FieldManager), client.ForceOwnership)
+	opts = append(opts, client.FieldOwner(region.FieldManager), client.ForceOwnership)
 	return result, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(result), opts...)
 }
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/addons"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
 )
@@ -81,7 +80,7 @@ func (t *Templates) find(ctx context.Context, digest string) (*openstack.Compose
 		}
 	}
 	m := &corev1.ConfigMap{}
-	key := client.ObjectKey{Namespace: addons.NamespaceSystem, Name: templatesName(digest)}
+	key := client.ObjectKey{Namespace: region.NamespaceSystem, Name: templatesName(digest)}
 	if err := t.API.Get(ctx, key, m); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, &TemplatesError{fmt.Errorf("the ConfigMap %s with its templates is missing; restore it from a backup, or pin the "+
@@ -110,7 +109,7 @@ func (e *TemplatesError) Unwrap() error { return e.Err }
 
 // store keeps templates in the API. What is stored already, under the name of its content, is left alone.
 func (t *Templates) store(ctx context.Context, c *openstack.Composer) error {
-	key := client.ObjectKey{Namespace: addons.NamespaceSystem, Name: templatesName(c.Digest())}
+	key := client.ObjectKey{Namespace: region.NamespaceSystem, Name: templatesName(c.Digest())}
 	var there metav1.PartialObjectMetadata
 	there.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	err := t.API.Get(ctx, key, &there)
@@ -134,7 +133,7 @@ func (t *Templates) store(ctx context.Context, c *openstack.Composer) error {
 func (t *Templates) Prune(ctx context.Context) error {
 	var stored metav1.PartialObjectMetadataList
 	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
-	if err := t.API.List(ctx, &stored, client.InNamespace(addons.NamespaceSystem), client.HasLabels{LabelTemplates}); err != nil {
+	if err := t.API.List(ctx, &stored, client.InNamespace(region.NamespaceSystem), client.HasLabels{LabelTemplates}); err != nil {
 		return fmt.Errorf("stored templates: %w", err)
 	}
 	var clusters region.OpenStackClusterList // read after the templates: a cluster is pinned to them after they were stored

@@ -6,12 +6,8 @@ import (
 	"net/netip"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
@@ -63,7 +59,7 @@ func Enroll(ctx context.Context, c client.Client, e Enrollment) (identity.Identi
 		return fail(fmt.Errorf("spec.networks.provisioning.address of region %s: %w", reg.Name, err))
 	}
 	if e.Again {
-		if err := removeEnrolled(ctx, c, e.Name); err != nil {
+		if err := host.RemoveEnrolled(ctx, c, e.Name); err != nil {
 			return fail(err)
 		}
 	}
@@ -99,35 +95,4 @@ func roleOf(reg *region.Region, profile string) (region.Role, error) {
 		}
 	}
 	return "", fmt.Errorf("profile %q is not in the hardware.profiles of region %s; name one of them or add it", profile, reg.Name)
-}
-
-// Unenroll removes an enrolled host with all that belongs to it: its agent can't speak any more.
-func Unenroll(ctx context.Context, c client.Client, name string) error {
-	h := &region.Host{}
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
-		return fmt.Errorf("remove host %s: %w", name, err)
-	}
-	if err := removeEnrolled(ctx, c, name); err != nil {
-		return fmt.Errorf("remove host %s: %w", name, err)
-	}
-	return nil
-}
-
-func removeEnrolled(ctx context.Context, c client.Client, name string) error {
-	h := &region.Host{}
-	err := c.Get(ctx, client.ObjectKey{Name: name}, h)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if !host.Enrolled(h) {
-		return fmt.Errorf("it is the host of a server that regiond installed; delete the server: regiond kubectl delete server %s", name)
-	}
-	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName(kindJoin, name), Namespace: server.Namespace}}
-	if err := c.Delete(ctx, token); client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	return host.Remove(ctx, c, name)
 }

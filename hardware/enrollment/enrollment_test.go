@@ -151,7 +151,7 @@ func TestEnroll(t *testing.T) {
 	if err := w.api.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: host.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrollment.Unenroll(t.Context(), w.api, "n1"); err != nil {
+	if err := host.Unenroll(t.Context(), w.api, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := renew(subject(newKey(t))); !refusedFor(err, enroll.ReasonWrongServer) {
@@ -160,7 +160,7 @@ func TestEnroll(t *testing.T) {
 	if w.get(&rbacv1.Role{}, host.Namespace, host.User("n1")) == nil || w.get(&corev1.Secret{}, host.Namespace, "n1") == nil || w.get(h, "", "n1") == nil {
 		t.Error("rights, configuration or Host were left")
 	}
-	if err := enrollment.Unenroll(t.Context(), w.api, "n1"); err == nil {
+	if err := host.Unenroll(t.Context(), w.api, "n1"); err == nil {
 		t.Error("a host that is not there was removed")
 	}
 }
@@ -179,7 +179,7 @@ func TestEnrollLeavesInstalledHosts(t *testing.T) {
 			t.Errorf("enrolled: %+v", e)
 		}
 	}
-	if err := enrollment.Unenroll(t.Context(), w.api, "n2"); err == nil {
+	if err := host.Unenroll(t.Context(), w.api, "n2"); err == nil {
 		t.Error("removed")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Kinds of tokens; each server has at most one of each, in the Secret <kind>-<server>.
@@ -44,7 +45,12 @@ const (
 	keyUsed       = "used"       // when
 )
 
-func secretName(kind, serverName string) string { return kind + "-" + serverName }
+func secretName(kind, serverName string) string {
+	if kind == kindJoin {
+		return host.JoinToken(serverName)
+	}
+	return kind + "-" + serverName
+}
 
 // issue makes a token for a server. It replaces the one before.
 func (s *Server) issue(ctx context.Context, kind string, to *region.Server, bound map[string]string) (string, error) {

@@ -28,7 +28,7 @@ import (
 const Finalizer = "regiond.dev/server"
 
 // Namespace of regiond's own Secrets.
-const Namespace = "regiond-system"
+const Namespace = region.NamespaceSystem
 
 // SourceLabel tells where a Server comes from.
 const (

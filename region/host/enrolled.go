@@ -6,6 +6,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,6 +49,41 @@ func Enroll(ctx context.Context, c client.Client, name string, role region.Role,
 // EnsureEnrolled brings back what an enrolled host's agent needs beside its Host.
 func EnsureEnrolled(ctx context.Context, c client.Client, h *region.Host) error {
 	return ensureRights(ctx, c, h, h.Name)
+}
+
+// JoinToken is the name of the Secret, in region.NamespaceSystem, with the token that a host joins with.
+func JoinToken(name string) string { return "join-" + name }
+
+// Unenroll removes an enrolled host with all that belongs to it: its agent has no rights any more.
+func Unenroll(ctx context.Context, c client.Client, name string) error {
+	err := c.Get(ctx, client.ObjectKey{Name: name}, &region.Host{})
+	if err == nil {
+		err = RemoveEnrolled(ctx, c, name)
+	}
+	if err != nil {
+		return fmt.Errorf("remove host %s: %w", name, err)
+	}
+	return nil
+}
+
+// RemoveEnrolled is Unenroll for a host that may not exist.
+func RemoveEnrolled(ctx context.Context, c client.Client, name string) error {
+	h := &region.Host{}
+	err := c.Get(ctx, client.ObjectKey{Name: name}, h)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !Enrolled(h) {
+		return fmt.Errorf("it is the host of a server that regiond installed; delete the server: regiond kubectl delete server %s", name)
+	}
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: JoinToken(name), Namespace: region.NamespaceSystem}}
+	if err := c.Delete(ctx, token); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	return Remove(ctx, c, name)
 }
 
 // Owner of what is to go with a host, the Secret with its configuration for one.

@@ -22,7 +22,7 @@ import (
 )
 
 // Namespace of the hosts' Leases and configurations.
-const Namespace = "regiond-hosts"
+const Namespace = region.NamespaceHosts
 
 // LeaseDuration is how long a heartbeat lasts.
 const LeaseDuration = 40 * time.Second
