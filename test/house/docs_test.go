@@ -1,6 +1,8 @@
 package house
 
 import (
+	"go/ast"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -54,5 +56,58 @@ func TestDocumentsPointAtWhatIsThere(t *testing.T) {
 	}
 	if links < 3 || len(targets) < 8 {
 		t.Errorf("%d links and %d targets were found only", links, len(targets))
+	}
+}
+
+// Every suite has a row in docs/verification.md.
+func TestSuitesAreInTheTableOfVerification(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile(filepath.Join(root, "docs/verification.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	suites := 0
+	for _, m := range target.FindAllStringSubmatch(string(makefile), -1) {
+		if m[1] != "test" && m[1] != "lint" && m[1] != "integration" && !strings.HasPrefix(m[1], "e2e") {
+			continue
+		}
+		suites++
+		if !strings.Contains(string(table), "| `make "+m[1]+"` |") {
+			t.Errorf("docs/verification.md has no row for make %s: want what it proves, and when it passed last", m[1])
+		}
+	}
+	if suites < 5 {
+		t.Errorf("got %d suites in the Makefile, want at least 5", suites)
+	}
+}
+
+var testName = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)`)
+
+// A promise names the test that holds it, and a fault the test that keeps it away; these tests exist.
+func TestPromisesNameTestsThatExist(t *testing.T) {
+	tests := map[string]bool{}
+	sources(t, func(name string, _ *token.FileSet, file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && strings.HasSuffix(name, "_test.go") {
+				tests[f.Name.Name] = true
+			}
+		}
+	})
+	for _, document := range []string{"docs/faults.md", "docs/safety.md"} {
+		b, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			cells := strings.Split(strings.TrimSuffix(line, "|"), "|")
+			for _, m := range testName.FindAllStringSubmatch(cells[len(cells)-1], -1) {
+				if strings.HasPrefix(line, "|") && !tests[m[1]] {
+					t.Errorf("%s:%d: there is no test %s", document, i+1, m[1])
+				}
+			}
+		}
 	}
 }
