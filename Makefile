@@ -34,7 +34,7 @@ PACKAGES = $$(go list ./... | grep -v -e /cmd/regiond'$$' -e /bootstrap/kube'$$'
 LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
 TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 
-.PHONY: help build payload images test integration debian lab lab-down e2e lint generate bench clean
+.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-previous e2e-firmware e2e-debian lint generate bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,17 +74,26 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/rollout -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/cluster -run Run -regiond=$(abspath $(REGIOND))
+	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Ansible ./components/configgen
+
+e2e: build ## the core path: from nothing to two guests that ping each other, and faults on the way
+	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestOpenStack' ./test/e2e -regiond=$(abspath $(REGIOND))
+
+e2e-install: build ## servers from discovery to Ready: UEFI, BIOS, two labs, power cuts, kills in each stage
+	go test -count=1 -v -timeout 60m -tags=$(TAGS),e2e -run '^(TestRegion|TestBIOS|TestTwoLabs|TestKilledInEachStage)$$' ./test/e2e -regiond=$(abspath $(REGIOND))
+
+e2e-previous: build ## a running region of the version that landed last, under this version's program
+	previous=$$(scripts/build-previous) && go test -count=1 -v -timeout 30m -tags=$(TAGS),e2e -run '^TestPrevious$$' ./test/e2e -regiond=$(abspath $(REGIOND)) -previous=$$previous
+
+e2e-firmware: build ## real firmware and operating systems in QEMU: netboot, the installer, the guest; a node with real systemd
+	$(REGIOND) image build
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Boots ./hardware/netboot
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run NamespaceNode ./node
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run QEMU ./hardware/installer
 	go test -count=1 -tags=$(TAGS),integration -run QEMU ./images/guest
-	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Ansible ./components/configgen
 
-debian: build ## install regiond on a Debian 13 machine with systemd and cgroup v2, in QEMU (half an hour)
+e2e-debian: build ## install regiond on a Debian 13 machine with systemd and cgroup v2, in QEMU (half an hour)
 	test/debian/run $(REGIOND)
-
-e2e: build ## the lab from end to end, asserting each stage, with faults
-	go test -count=1 -v -timeout 75m -tags=$(TAGS),e2e ./test/e2e -regiond=$(abspath $(REGIOND))
 
 # What links Kubernetes is checked by the analysers that need no facts of its packages.
 lint: ## gofmt, go vet, staticcheck
