@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -270,10 +271,12 @@ func (m *machine) install(ctx context.Context, s *enrollment.Server) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	ticket, err := s.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: strings.ToUpper(m.uuid), Address: netip.MustParseAddr("127.0.0.1")})
-	if err != nil || ticket == nil {
-		m.t.Fatal("no ticket", err)
-	}
+	// Firmware takes longer to come up than regiond to write down that the machine is on, and the loader asks again after an error.
+	var ticket *enroll.Ticket
+	eventually(m.t, "a ticket", func() (bool, string) {
+		ticket, err = s.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: strings.ToUpper(m.uuid), Address: netip.MustParseAddr("127.0.0.1")})
+		return err == nil && ticket != nil, fmt.Sprintf("%v, %v", ticket, err)
+	})
 	c, err := enroll.NewClient(ticket.URL, []byte(ticket.CA), nil)
 	if err != nil {
 		m.t.Fatal(err)
