@@ -100,11 +100,20 @@ func taken(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if _, known := datadir.Find(e.Name()); known {
+		if _, known := datadir.Find(e.Name()); known && !isEarlyLog(dir, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
+}
+
+// isEarlyLog tells whether an entry is the log of a regiond that ended before it marked the directory, and nothing else.
+func isEarlyLog(dir, name string) bool {
+	files, err := os.ReadDir(filepath.Join(dir, name))
+	return err == nil && name == string(datadir.Log) && !slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		own, err := filepath.Match("regiond*.log", f.Name()) // and those that were rotated
+		return err != nil || !own
+	})
 }
 
 // regionOf asks the running regiond, which holds the journal open, or else the mark or the journal.

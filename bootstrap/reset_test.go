@@ -250,3 +250,29 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 		t.Errorf("the empty data directory is left: %v", err)
 	}
 }
+
+// A start that ended before it marked the directory may have logged: that log is not taken for somebody else's.
+func TestEarlyLogIsNotTakenForOthers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files []string
+		want  []string
+	}{
+		{"new", nil, nil},
+		{"a start that was refused", []string{"log/regiond.log", "log/regiond-2026-11-30T22-26-01.000.log"}, nil},
+		{"another program's log", []string{"log/regiond.log", "log/nginx.log"}, []string{"log"}},
+		{"another etcd", []string{"log/regiond.log", "etcd/member"}, []string{"etcd"}},
+	} {
+		dir := t.TempDir()
+		for _, f := range c.files {
+			path := filepath.Join(dir, f)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := bootstrap.Taken(dir)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, %v; want %v", c.name, got, err, c.want)
+		}
+	}
+}
