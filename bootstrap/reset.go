@@ -100,17 +100,23 @@ func taken(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if _, known := datadir.Find(e.Name()); known && !isEarlyLog(dir, e.Name()) {
+		if _, known := datadir.Find(e.Name()); known {
 			names = append(names, e.Name())
 		}
+	}
+	if isEarlyLog(dir, names) {
+		return nil, nil
 	}
 	return names, nil
 }
 
-// isEarlyLog tells whether an entry is the log of a regiond that ended before it marked the directory, and nothing else.
-func isEarlyLog(dir, name string) bool {
-	files, err := os.ReadDir(filepath.Join(dir, name))
-	return err == nil && name == string(datadir.Log) && !slices.ContainsFunc(files, func(f os.DirEntry) bool {
+// isEarlyLog tells whether the entries are but the log of a regiond that ended before it marked the directory.
+func isEarlyLog(dir string, names []string) bool {
+	if !slices.Equal(names, []string{string(datadir.Log)}) {
+		return false
+	}
+	files, err := os.ReadDir(datadir.Log.In(dir))
+	return err == nil && !slices.ContainsFunc(files, func(f os.DirEntry) bool {
 		own, err := filepath.Match("regiond*.log", f.Name()) // and those that were rotated
 		return err != nil || !own
 	})

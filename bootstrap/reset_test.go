@@ -261,7 +261,7 @@ func TestEarlyLogIsNotTakenForOthers(t *testing.T) {
 		{"new", nil, nil},
 		{"a start that was refused", []string{"log/regiond.log", "log/regiond-2026-11-30T22-26-01.000.log"}, nil},
 		{"another program's log", []string{"log/regiond.log", "log/nginx.log"}, []string{"log"}},
-		{"another etcd", []string{"log/regiond.log", "etcd/member"}, []string{"etcd"}},
+		{"another etcd", []string{"log/regiond.log", "etcd/member"}, []string{"etcd", "log"}},
 	} {
 		dir := t.TempDir()
 		for _, f := range c.files {
