@@ -1,10 +1,13 @@
 package configgen
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"regiond.dev/regiond/components/templates"
 	"regiond.dev/regiond/region"
@@ -208,7 +211,7 @@ func TestFormatsGuardTheirFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for network, want := range map[region.PhysicalNetwork]string{
-		{Name: "a", Interface: "eth0'; reboot; '"}: "has a quote or a backslash, which would end the shell string that it stands in (openvswitch/bridges:",
+		{Name: "a", Interface: "eth0'; reboot; '"}: "has characters that mean something in a file of the format shell (openvswitch/bridges:",
 		{Name: "a; reboot", Interface: "eth0"}:     "has characters that mean something in a file of the format shell",
 		{Name: "a$my_ip", Interface: "eth0"}:       "has a dollar, which oslo.config would replace",
 		{Name: "a", Interface: "eth0\nreboot"}:     "has a line break",
@@ -221,6 +224,40 @@ func TestFormatsGuardTheirFiles(t *testing.T) {
 		}
 		if _, _, err := s.Node(v, node1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", network, err, want)
+		}
+	}
+}
+
+// In quotes a value may have any character but those that end them.
+func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
+	files := fstest.MapFS{}
+	err := fs.WalkDir(templates.FS, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(templates.FS, name)
+		if name == "files/openvswitch/bridges" {
+			b = bytes.ReplaceAll(b, []byte("{{ .interface }}"), []byte("'{{ .interface }}'"))
+		}
+		files[name] = &fstest.MapFile{Data: b}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"eth0; reboot": "", "eth0'; reboot; '": "has a quote or a backslash, which would end the shell string that it stands in"} {
+		c := realCluster(t, s, region.ReleaseEpoxy)
+		c.Declaration.PhysicalNetworks = []region.PhysicalNetwork{{Name: "a", Interface: name}}
+		v, _, err := s.Values(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Node(v, node1); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
 }
