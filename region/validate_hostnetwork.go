@@ -61,25 +61,33 @@ func (h *hostNetworkValidator) name(path, name string) {
 	h.links[name] = path
 }
 
-var interfaceNames = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-
 // interfaceName checks what Linux takes as the name of a network interface (dev_valid_name in
 // net/core/dev.c), without the names that sysctl and the kernel keep for themselves.
 func (v *validator) interfaceName(path, name string) bool {
+	if name == "" {
+		return false
+	}
+	if message, advice := notInterfaceName(name); message != "" {
+		v.bad(path, name, message, advice)
+		return false
+	}
+	return true
+}
+
+const nameCharacters = "use letters, digits, '-', '_' and '.'"
+
+// notInterfaceName says why Linux does not take a name, and what to do.
+func notInterfaceName(name string) (message, advice string) {
 	const longest = 15 // IFNAMSIZ less the terminating zero
 	switch {
-	case name == "":
-		return false
 	case len(name) > longest:
-		v.bad(path, name, fmt.Sprintf("has %d bytes, an interface name at most %d", len(name), longest), "write a shorter name")
+		return fmt.Sprintf("has %d bytes, an interface name at most %d", len(name), longest), "write a shorter name"
 	case name == "." || name == ".." || name == "lo" || name == "all" || name == "default":
-		v.bad(path, name, "is kept by the kernel for itself", "choose another name, e.g. lan0")
-	case !interfaceNames.MatchString(name): // the kernel takes more, which would mean something to what reads configuration
-		v.bad(path, name, "is not an interface name", "use letters, digits, '-', '_' and '.'")
-	default:
-		return true
+		return "is kept by the kernel for itself", "choose another name, e.g. lan0"
+	case strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' || c == ':' || c == '%' }):
+		return "is not an interface name", nameCharacters
 	}
-	return false
+	return "", ""
 }
 
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)

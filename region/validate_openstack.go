@@ -71,10 +71,6 @@ func (v *validator) physicalNetworks(at string, networks []PhysicalNetwork) {
 	for i, n := range networks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d]", at, i)
 		names.add(path+".name", n.Name)
-		if n.Name == "int" || n.Name == "tun" {
-			v.bad(path+".name", n.Name, "is reserved: br-"+n.Name+" is the name of Neutron's own bridge", "choose another name, e.g. physnet1")
-		}
-		v.interfaceName(path+".interface", n.Interface)
 		if other, taken := interfaces[n.Interface]; taken && n.Interface != "" {
 			v.bad(path+".interface", n.Interface, "is already the interface of "+v.where(other), "an interface can be a port of one bridge")
 		}

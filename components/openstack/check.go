@@ -12,8 +12,9 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Check says what is wrong with the OpenStack clusters of a region file: what does not go together in it, what rendering refuses, values
-// that nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does. Nil: the file is checked away from its seed host, without patches.
+// Check says what is wrong with a region file beyond what Load refuses: its declaration (region.Document.CheckDeclaration), what rendering
+// its OpenStack clusters refuses, values that nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does.
+// Nil: the file is checked away from its seed host, without patches.
 func Check(doc *region.Document, readPatches func(dir string) ([]region.Patch, error)) (region.Problems, error) {
 	c, err := Default()
 	if err != nil {
@@ -21,7 +22,7 @@ func Check(doc *region.Document, readPatches func(dir string) ([]region.Patch, e
 	}
 	r := doc.Region.DeepCopy()
 	region.Default(r)
-	problems := doc.CheckAcross()
+	problems := doc.CheckDeclaration()
 	for i := range r.Spec.OpenStack.Clusters {
 		d := &r.Spec.OpenStack.Clusters[i]
 		field := fmt.Sprintf("spec.openstack.clusters[%d]", i)

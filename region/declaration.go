@@ -3,26 +3,73 @@ package region
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 )
 
-// CheckAcross reports what does not go together in a file, beyond what Load refuses: a region that runs may have been declared with it,
-// and must start all the same.
-func (d *Document) CheckAcross() Problems {
+// CheckDeclaration reports what validate, plan and apply refuse beyond what Load does: rules that came after regions had been declared
+// without them. A region that runs starts with what it has, so that a start only warns of them, and an upgrade with an unchanged file
+// does not end its seed host. A new rule belongs here and not in Load, unless starting would be unsafe. That is so for the bounds of
+// aliases (bounds.go): a file beyond them exhausts the seed host's memory before anything is known of it.
+func (d *Document) CheckDeclaration() Problems {
 	r := d.Region.DeepCopy()
 	Default(r)
 	known := &validator{file: d.Name, index: d.index}
 	known.networks(d.Region, r)
 	known.hardware(r)
 	v := &validator{file: d.Name, index: d.index, seeds: known.seeds, static: known.static, provisioning: known.provisioning}
+	v.plainNames(r)
 	for i, c := range r.Spec.OpenStack.Clusters {
 		at := fmt.Sprintf("spec.openstack.clusters[%d]", i)
 		if i < len(d.Region.Spec.OpenStack.Clusters) && d.Region.Spec.OpenStack.Clusters[i].Address != "" {
 			v.servedAt(at+".address", c.Address, r.Spec.Networks)
 		}
+		v.bridges(at, c.PhysicalNetworks)
 		v.uplinks(at, r.Spec.Hardware, c)
 	}
 	return v.problems
+}
+
+// plainNames checks the names of all interfaces and bonds that Load takes.
+func (v *validator) plainNames(r *Region) {
+	v.plainName(provisioningPath+".interface", r.Spec.Networks.Provisioning.Interface)
+	for i, p := range r.Spec.Hardware.Profiles {
+		if p.Network == nil {
+			continue
+		}
+		at := fmt.Sprintf("%s.profiles[%d].network", hardwarePath, i)
+		for j, n := range p.Network.Interfaces {
+			v.plainName(fmt.Sprintf("%s.interfaces[%d].name", at, j), n.Name)
+		}
+		for j, b := range p.Network.Bonds {
+			v.plainName(fmt.Sprintf("%s.bonds[%d].name", at, j), b.Name)
+		}
+	}
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+
+// plainName checks that the name of an interface means nothing else to what reads configuration: the kernel takes more.
+func (v *validator) plainName(path, name string) {
+	if message, _ := notInterfaceName(name); name == "" || message != "" { // Load has said it
+		return
+	}
+	if !plainName.MatchString(name) {
+		v.bad(path, name, "is not an interface name", nameCharacters)
+	}
+}
+
+// bridges checks the names of physical networks, whose bridges have them, and of the bridges' ports.
+func (v *validator) bridges(at string, networks []PhysicalNetwork) {
+	for i, n := range networks {
+		path := fmt.Sprintf("%s.physicalNetworks[%d]", at, i)
+		if n.Name == "int" || n.Name == "tun" {
+			v.bad(path+".name", n.Name, "is reserved: br-"+n.Name+" is the name of Neutron's own bridge", "choose another name, e.g. physnet1")
+		}
+		if v.interfaceName(path+".interface", n.Interface) {
+			v.plainName(path+".interface", n.Interface)
+		}
+	}
 }
 
 // servedAt checks where a cluster is served: passwords go there in clear, so that it must be an address of the seed host, or one that

@@ -7,15 +7,15 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// across returns what is said of the base with OpenStack, which Load takes.
-func across(t *testing.T, changes ...string) []string {
+// declaration returns what is said of the base with OpenStack, which Load takes.
+func declaration(t *testing.T, changes ...string) []string {
 	t.Helper()
 	doc, err := region.Load([]byte(withOpenStack(t, changes...)), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var said []string
-	for _, p := range doc.CheckAcross() {
+	for _, p := range doc.CheckDeclaration() {
 		said = append(said, p.Field+": "+p.Message)
 	}
 	return said
@@ -35,7 +35,7 @@ func TestClustersAreServedBySeedHost(t *testing.T) {
 		"10.20.0.1":   "is already given at spec.networks.provisioning.gateway",
 		"fe80::1":     "is neither in the provisioning",
 	} {
-		got := across(t, "address: 10.20.0.2", `address: "`+address+`"`, uplink, "interface: bond0", "profiles: [compute]", "profiles: [other]")
+		got := declaration(t, "address: 10.20.0.2", `address: "`+address+`"`, uplink, "interface: bond0", "profiles: [compute]", "profiles: [other]")
 		if want == "" && len(got) == 0 || len(got) == 1 && want != "" && strings.Contains(got[0], want) {
 			continue
 		}
@@ -50,26 +50,51 @@ func TestUplinksAreThere(t *testing.T) {
 		"lan0":  `"lan0" is a member of the bond bond0 in the profile "compute"`,
 		"bond0": `"bond0" has addresses in the profile "compute"`,
 	} {
-		if got := across(t, "interface: data0", "interface: "+name); len(got) != 1 || !strings.Contains(got[0], want) {
+		if got := declaration(t, "interface: data0", "interface: "+name); len(got) != 1 || !strings.Contains(got[0], want) {
 			t.Errorf("%s: %q, want %s", name, got, want)
 		}
 	}
-	if got := across(t, "profiles: [compute]", "profiles: [other]"); got != nil {
+	if got := declaration(t, "profiles: [compute]", "profiles: [other]"); got != nil {
 		t.Errorf("a profile whose interfaces are not known: %q", got)
 	}
 }
 
-// Bridges of Neutron's own, and interfaces that would be more than a name to a shell, are refused.
+// Bridges of Neutron's own, and interfaces that would be more than a name to a shell, are refused when they are declared. A region that
+// runs with them since before they were refused starts: Load takes the file.
 func TestNamesOfPhysicalNetworks(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{"name: physnet1", "name: int"}:                      `"int" is reserved: br-int is the name of Neutron's own bridge`,
+		{"name: physnet1", "name: tun"}:                      `"tun" is reserved: br-tun is the name of Neutron's own bridge`,
 		{"interface: data0", `interface: "eth0; reboot"`}:    `"eth0; reboot" is not an interface name`,
 		{"interface: data0", `interface: "$(id)"`}:           `is not an interface name`,
 		{"interface: data0", `interface: "-eth0"`}:           `is not an interface name`,
+		{"interface: data0", `interface: lo`}:                `is kept by the kernel for itself`,
 		{"interface: data0", `interface: "abcdefghijklmno"`}: "",
 	} {
-		got := report(t, withOpenStack(t, change[0], change[1]))
+		got := declaration(t, change[0], change[1], "profiles: [compute]", "profiles: [other]")
 		if want == "" && len(got) == 0 || len(got) == 1 && want != "" && strings.Contains(got[0], want) {
+			continue
+		}
+		t.Errorf("%s: %q, want %s", change[1], got, want)
+	}
+}
+
+// Interfaces whose names the kernel takes and configuration may not: as for physical networks.
+func TestNamesOfInterfaces(t *testing.T) {
+	for change, want := range map[[2]string]string{
+		{"      dns:", "      interface: \"eth0;1\"\n      dns:"}: `spec.networks.provisioning.interface: "eth0;1" is not an interface name`,
+		{"- name: bond0", `- name: "bond0=1"`}:                    `spec.hardware.profiles[0].network.bonds[0].name: "bond0=1" is not an interface name`,
+		{"- name: lan0", `- name: "-lan0"`}:                       `spec.hardware.profiles[0].network.interfaces[0].name: "-lan0" is not an interface name`,
+		{"- name: bond0", "- name: bond0.100"}:                    "",
+	} {
+		text := replaceOnce(t, base, change[0], change[1])
+		text = strings.Replace(text, "interfaces: [lan0,", `interfaces: ["-lan0",`, strings.Count(change[1], "-lan0"))
+		doc, err := region.Load([]byte(text), "region.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := doc.CheckDeclaration()
+		if want == "" && len(got) == 0 || len(got) == 1 && want != "" && strings.Contains(got[0].String(), want) {
 			continue
 		}
 		t.Errorf("%s: %q, want %s", change[1], got, want)
