@@ -24,30 +24,52 @@ const (
 	landedTable  = "regiond"
 )
 
-// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are. Those that run stay connected.
+// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are. Those that run stay connected. A start
+// that was killed at any step is completed by the next one: each step looks at what is there, not at whether the step before was done.
 func adoptLandedNetwork(n config.Node) error {
 	leases, err := os.ReadDir(datadir.CNI.In(n.DataDir, "ipam", config.Network))
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(leases) == 0 {
-		return nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("looking for pods' addresses: %w", err)
 	}
-	link, err := findLink(landedBridge)
-	if link == nil || err != nil {
+	own, err := findLink(config.Bridge(n.ID))
+	if err != nil {
 		return err
 	}
-	if own, err := findLink(config.Bridge(n.ID)); own != nil || err != nil {
+	if own == nil && len(leases) == 0 {
+		return nil
+	}
+	landed, err := findLink(landedBridge)
+	if err != nil {
 		return err
 	}
-	rename := netlink.LinkSetName(link, config.Bridge(n.ID))
-	if errors.Is(rename, unix.EBUSY) { // Linux before 6.2 renames only what is down
-		rename = errors.Join(netlink.LinkSetDown(link), netlink.LinkSetName(link, config.Bridge(n.ID)), netlink.LinkSetUp(link))
+	if own == nil && landed != nil {
+		if err := renameLink(landed, config.Bridge(n.ID)); err != nil {
+			return fmt.Errorf("renaming the pods' bridge %s to %s: %w", landedBridge, config.Bridge(n.ID), err)
+		}
+		own, landed = landed, nil
 	}
-	if rename != nil {
-		return fmt.Errorf("renaming the pods' bridge %s to %s: %w", landedBridge, config.Bridge(n.ID), rename)
+	if own != nil {
+		if err := netlink.LinkSetUp(own); err != nil {
+			return fmt.Errorf("setting up the pods' bridge %s: %w", config.Bridge(n.ID), err)
+		}
 	}
+	if landed != nil {
+		return nil // another region is of the earlier version still, and the table is its
+	}
+	// All regions of the earlier version had one bridge and one table. No such bridge: no such region runs, and the table is a leftover.
 	return deleteTables(landedTable)
+}
+
+// renameLink may leave the link down: Linux before 6.2 renames only what is down.
+func renameLink(link netlink.Link, name string) error {
+	err := netlink.LinkSetName(link, name)
+	if !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	if err := netlink.LinkSetDown(link); err != nil {
+		return err
+	}
+	return netlink.LinkSetName(link, name)
 }
 
 // removeNetwork removes the region's bridge and tables. kube-proxy's table goes with them unless another region has a table here, since

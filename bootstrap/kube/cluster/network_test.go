@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"net"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -103,6 +105,50 @@ func TestBridgeOfAnEarlierVersionIsTakenOverWithItsPods(t *testing.T) {
 		t.Errorf("the pod is not connected to %s any more (%v)", config.Bridge(n.ID), err)
 	}
 	wantTables(t, "kube-proxy")
+}
+
+// A start that was killed while it took a bridge over is completed by the next one.
+func TestTakeOverOfABridgeIsCompleted(t *testing.T) {
+	const id = "0a1b2c3d"
+	own := config.Bridge(id)
+	for name, c := range map[string]struct {
+		bridges []string
+		down    string
+		leases  bool
+		tables  []string
+	}{
+		"set down, not renamed (Linux before 6.2)": {[]string{landedBridge}, landedBridge, true, []string{"kube-proxy"}},
+		"renamed, not set up":                      {[]string{own}, own, true, []string{"kube-proxy"}},
+		"set up, the table not deleted":            {[]string{own}, "", true, []string{"kube-proxy"}},
+		"renamed, and its pods have ended":         {[]string{own}, own, false, []string{"kube-proxy"}},
+		"another region has the landed bridge":     {[]string{own, landedBridge}, own, true, []string{"kube-proxy", landedTable}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enterNetwork(t)
+			n := config.Node{ID: id, DataDir: t.TempDir()}
+			if c.leases {
+				write(t, filepath.Join(n.DataDir, "cni", "ipam", config.Network, "10.42.0.2"), "id")
+			}
+			for i, bridge := range c.bridges {
+				addBridge(t, bridge, fmt.Sprintf("pod%d", i))
+			}
+			addTables(t, landedTable, "kube-proxy")
+			if c.down != "" {
+				if err := netlink.LinkSetDown(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: c.down}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := adoptLandedNetwork(n); err != nil {
+				t.Fatal(err)
+			}
+			link, err := findLink(own)
+			if err != nil || link == nil || link.Attrs().Flags&net.FlagUp == 0 {
+				t.Errorf("%s is not there or not up: %v (%v)", own, link, err)
+			}
+			wantLink(t, landedBridge, len(c.bridges) > 1)
+			wantTables(t, c.tables...)
+		})
+	}
 }
 
 func TestTearDownLeavesOtherRegionsNetworksAlone(t *testing.T) {
