@@ -150,6 +150,73 @@ func TestHostWithoutGuestsLeaves(t *testing.T) {
 	w.until(always(c), "ready without it", w.ready)
 }
 
+// openstack is what the status of the host says of its cluster.
+func (w *world) openstack() *region.HostOpenStack {
+	w.t.Helper()
+	h := &region.Host{}
+	w.must(w.api.Get(w.t.Context(), client.ObjectKey{Name: "node1"}, h))
+	return h.Status.OpenStack
+}
+
+// Each write to a Host wakes all clusters: the one that a host leaves does not write over the one that it goes to.
+func TestOneClusterTellsOfAHost(t *testing.T) {
+	w, c := withNode(t)
+	w.cloud.guests = map[string][]computehost.Instance{"node1": {{ID: "vm1", Name: "shop", Project: "p1", Status: "ACTIVE"}}}
+	w.profile("node1", "b")
+	w.until(always(c), "the host is to leave", func() bool { return strings.Contains(w.openstack().Message, "shop (vm1") })
+	h := &region.Host{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, h))
+	h.Status.OpenStack = &region.HostOpenStack{Cluster: "other", Message: "it has compute services of OpenStack cluster lab"}
+	w.must(w.api.Status().Update(t.Context(), h))
+	w.writes = nil
+	for range 10 {
+		w.turn(c)
+	}
+	if got := w.openstack(); got.Cluster != "other" || slices.ContainsFunc(w.writes, func(s string) bool { return strings.Contains(s, "*region.Host ") || strings.HasSuffix(s, "Host node1") }) {
+		t.Errorf("the status says %+v; wrote %q", got, w.writes)
+	}
+	w.cloud.guests = nil
+	w.until(always(c), "it is released", func() bool {
+		w.agent("node1")
+		return w.stored() == nil
+	})
+	w.turn(c)
+	if got := w.openstack(); got == nil || got.Cluster != "other" {
+		t.Errorf("the status says %+v after the release", got)
+	}
+	// Back again: the cluster that has it as a node writes.
+	w.profile("node1", "a")
+	w.until(always(c), "it is a node", func() bool { return w.openstack().Cluster == "lab" })
+}
+
+func TestStatusOfAFormerNode(t *testing.T) {
+	t.Run("released", func(t *testing.T) {
+		w, c := withNode(t)
+		w.profile("node1", "b")
+		w.until(always(c), "it is released", func() bool {
+			w.agent("node1")
+			return w.stored() == nil
+		})
+		w.turn(c)
+		if got := w.openstack(); got != nil {
+			t.Errorf("the status says %+v", got)
+		}
+	})
+	t.Run("cluster removed", func(t *testing.T) {
+		w, c := withNode(t)
+		if got := w.openstack(); got == nil || !got.Ready {
+			t.Fatalf("the status says %+v", got)
+		}
+		w.must(w.api.Delete(t.Context(), w.cluster()))
+		for range 10 {
+			w.turn(c)
+		}
+		if got := w.openstack(); got != nil {
+			t.Errorf("the status says %+v", got)
+		}
+	})
+}
+
 // Two clusters never configure one host: guests of the first may be on it.
 func TestHostOfAnotherCluster(t *testing.T) {
 	for name, given := range map[string]func(w *world, h *region.Host){

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -187,7 +188,7 @@ func (c *Controller) remove(ctx context.Context, cluster *region.OpenStackCluste
 	if !gone {
 		return ctrl.Result{RequeueAfter: 2 * time.Second}, nil
 	}
-	if err := c.letGo(cluster.Name); err != nil {
+	if err := errors.Join(c.clearHosts(ctx, cluster.Name), c.letGo(cluster.Name)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	before := cluster.DeepCopy()
