@@ -1,0 +1,130 @@
+package house
+
+import (
+	"go/ast"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	shown   = regexp.MustCompile("(?:^    (?:sudo |bin/)?|`|^# |exec -- |\\(|&& )regiond ([a-z][^`|>&)]*)")
+	word    = regexp.MustCompile(`^[a-z]+$`)
+	passing = map[string]bool{"kubectl": true, "openstack": true, "exec": true} // the rest is for another program
+)
+
+// commandLine returns the names of regiond's commands and flags, as its source declares them.
+func commandLine(t *testing.T) (commands, flags map[string]bool) {
+	t.Helper()
+	commands, flags = map[string]bool{}, map[string]bool{"--help": true, "-h": true, "--version": true}
+	sources(t, func(name string, _ *token.FileSet, file *ast.File) {
+		if !strings.HasPrefix(name, filepath.Join("cmd", "regiond")+string(filepath.Separator)) {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Use" {
+					use, _, _ := strings.Cut(literal(n.Value), " ")
+					commands[use] = true
+				}
+			case *ast.CallExpr:
+				flagsOf(n, flags)
+			}
+			return true
+		})
+	})
+	return commands, flags
+}
+
+// flagsOf adds what a call like cmd.Flags().StringVarP(&file, "file", "f", …) declares.
+func flagsOf(call *ast.CallExpr, flags map[string]bool) {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return
+	}
+	of, ok := method.X.(*ast.CallExpr)
+	if !ok {
+		return
+	}
+	set, ok := of.Fun.(*ast.SelectorExpr)
+	if !ok || set.Sel.Name != "Flags" && set.Sel.Name != "PersistentFlags" || !strings.Contains(method.Sel.Name, "Var") || len(call.Args) < 3 {
+		return
+	}
+	flags["--"+literal(call.Args[1])] = true
+	if strings.HasSuffix(method.Sel.Name, "P") {
+		flags["-"+literal(call.Args[2])] = true
+	}
+}
+
+func literal(e ast.Expr) string {
+	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
+		if s, err := strconv.Unquote(l.Value); err == nil {
+			return s
+		}
+	}
+	return ""
+}
+
+// Commands and flags that the README and the guides show are there.
+func TestDocumentsShowCommandsThatExist(t *testing.T) {
+	commands, flags := commandLine(t)
+	documents, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, document := range append(documents, filepath.Join(root, "README.md")) {
+		if strings.HasSuffix(document, "faults.md") {
+			continue // it tells what was
+		}
+		b, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(b), "\n") {
+			for _, m := range shown.FindAllStringSubmatch(line, -1) {
+				found++
+				text, _, _ := strings.Cut(m[1], " #")
+				for _, unknown := range strangeWords(strings.Fields(text), commands, flags) {
+					t.Errorf("%s:%d: regiond has no %s: %s", document, i+1, unknown, strings.TrimSpace(m[0]))
+				}
+			}
+		}
+	}
+	if found < 40 || len(commands) < 30 || len(flags) < 40 {
+		t.Errorf("%d shown, %d commands and %d flags were found only", found, len(commands), len(flags))
+	}
+}
+
+// strangeWords are the commands, up to the first argument, and the flags that regiond does not have.
+func strangeWords(words []string, commands, flags map[string]bool) (strange []string) {
+	arguments := false
+	for i, w := range words {
+		w = strings.TrimRight(w, ",.;:")
+		flag, _, _ := strings.Cut(w, "=")
+		switch {
+		case flag == "--":
+			return strange
+		case strings.HasPrefix(flag, "-"):
+			arguments = true
+			if !flags[flag] {
+				strange = append(strange, flag)
+			}
+		case !arguments && (i == 0 || word.MatchString(w)):
+			if !commands[w] {
+				strange = append(strange, w)
+			}
+			if passing[w] {
+				return strange
+			}
+		default:
+			arguments = true
+		}
+	}
+	return strange
+}
