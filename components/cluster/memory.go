@@ -65,9 +65,14 @@ type observations struct {
 	ensured string
 	hosts   struct {
 		time time.Time
-		of   string
 		by   map[string]gate.Host
 		err  error
+	}
+	// unpinned is why nothing was found that the cluster could be pinned to: the search compares all that there is.
+	unpinned struct {
+		generation int64
+		time       time.Time
+		trouble    *Trouble
 	}
 	// mappings are the jobs that were run for hosts without a cell, which of names.
 	mappings struct {

@@ -110,7 +110,7 @@ func (t *turn) wish(ctx context.Context) error {
 		trouble("ConfigurationRefused", err)
 		return nil
 	}
-	t.facts.Warnings = slices.Concat(gathered.Waiting, t.state.Warnings)
+	t.facts.Warnings = slices.Concat(t.facts.Warnings, gathered.Waiting, t.state.Warnings)
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 // pin sees to it that the cluster is pinned, and finds the templates that it is pinned to. Trouble says why not.
 func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 	if t.cluster.Spec.Pinned == nil {
-		pin, trouble, err := t.findPin(ctx, reg)
+		pin, trouble, err := t.findPinSometimes(ctx, reg)
 		if err != nil || trouble != nil {
 			return trouble, err
 		}
@@ -34,6 +34,7 @@ func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 		if err := t.Live.Patch(ctx, t.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, err
 		}
+		t.facts.Generation = t.cluster.Generation // the pin is a part of the declaration
 		t.log.Info("cluster is pinned", slog.String("release", string(pin.Images.Release)), slog.String("templates", pin.Templates),
 			slog.String("recipe", pin.Images.Recipe))
 	}
@@ -46,7 +47,24 @@ func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, oci.Hold(reg.Spec.Images.Dir, t.cluster.Name, openstack.PinnedImages(t.cluster.Spec.Pinned))
+	if err := oci.Hold(reg.Spec.Images.Dir, t.cluster.Name, openstack.PinnedImages(t.cluster.Spec.Pinned)); err != nil {
+		t.facts.Warnings = append(t.facts.Warnings, fmt.Sprintf("the next build of images may remove those that it runs, since they can't be marked as used: %v", err))
+	}
+	return nil, nil
+}
+
+// findPinSometimes is findPin, not repeated for a while after it has found nothing.
+func (t *turn) findPinSometimes(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
+	last := &t.seen.unpinned
+	if last.trouble != nil && last.generation == t.cluster.Generation && t.Now().Sub(last.time) < terminalPoll {
+		return nil, last.trouble, nil
+	}
+	pin, trouble, err := t.findPin(ctx, reg)
+	last.trouble = nil
+	if trouble != nil && trouble.Reason == region.ReasonNotPinned {
+		last.generation, last.time, last.trouble = t.cluster.Generation, t.Now(), trouble
+	}
+	return pin, trouble, err
 }
 
 // findPin of a cluster without one: a cluster that is not there yet gets this program's templates and the images built last; one
@@ -65,7 +83,7 @@ func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenSta
 	}
 	sets, err := oci.Kept(reg.Spec.Images.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+		return nil, unpinned("the image sets in %s can't be read: %v", reg.Spec.Images.Dir, err), nil
 	}
 	set, found := openstack.SetOf(sets, running)
 	if !found {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -195,6 +196,56 @@ func TestClusterOfUnknownOriginIsLeftAlone(t *testing.T) {
 				t.Error("what runs is said not to")
 			}
 		})
+	}
+}
+
+// Whether a cluster can be pinned is found by comparing all that it has: not each turn, while it has nothing else to do.
+func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
+	w := newWorld(t)
+	w.until(always(w.controller()), "ready", w.ready)
+	w.unpin()
+	old := w.composer
+	w.composer, w.composes = otherTemplates(t), 0
+	c := w.controller()
+	begin := w.now
+	for range 10 {
+		w.turn(c)
+		w.now = begin
+	}
+	if w.composes != 1 {
+		t.Errorf("%d searches within a minute, want 1", w.composes)
+	}
+	w.now = begin.Add(time.Minute)
+	w.turn(c)
+	if w.composes != 2 {
+		t.Errorf("%d searches after a minute, want 2", w.composes)
+	}
+	c.Templates.Earlier = []*openstack.Composer{old}
+	w.now = w.now.Add(time.Minute)
+	w.until(always(c), "pinned", func() bool { return w.cluster().Spec.Pinned != nil })
+}
+
+// What is wrong with the folder of images is told; it does not keep a cluster from being looked at.
+func TestFaultsOfTheImagesFolderAreTold(t *testing.T) {
+	w := newWorld(t)
+	held := filepath.Join(w.dir, "oci", "held")
+	w.must(os.WriteFile(held, nil, 0o600)) // not a folder
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	if k := w.condition(region.ConditionConfigured); !strings.Contains(k.Message, "the next build of images may remove those that it runs") {
+		t.Errorf("images are not kept: %+v", k)
+	}
+	w.must(os.Remove(held))
+	w.turn(c)
+	w.turn(c)
+	if k := w.condition(region.ConditionConfigured); strings.Contains(k.Message, "build of images") {
+		t.Errorf("images are kept again: %+v", k)
+	}
+	w.unpin()
+	w.must(os.WriteFile(filepath.Join(w.dir, "oci", "epoxy.previous.json"), []byte("{"), 0o600))
+	w.turn(c)
+	if k := w.condition(region.ConditionConfigured); k.Reason != region.ReasonNotPinned || !strings.Contains(k.Message, "epoxy.previous.json") {
+		t.Errorf("a set that can't be read: %+v", k)
 	}
 }
 

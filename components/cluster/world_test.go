@@ -58,6 +58,8 @@ type world struct {
 	earlier               []*openstack.Composer
 	composed              map[string]*openstack.State
 	restarts              int
+	// composes counts how often something was rendered, or would have been.
+	composes int
 	// pinned is the release of the set that was last kept on the host.
 	pinned string
 	// unrecorded hosts were handed a configuration while their Host did not say that they are given compute services.
@@ -384,6 +386,7 @@ func (w *world) must(errs ...error) {
 
 // compose renders each input once for all processes of a test.
 func (w *world) compose(c *openstack.Composer, in openstack.Input, last *openstack.State) (*openstack.State, error) {
+	w.composes++
 	b, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
