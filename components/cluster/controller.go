@@ -16,6 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
@@ -95,7 +96,7 @@ func run(ctx context.Context, c Config) error {
 		return fmt.Errorf("openstack: %w", err)
 	}
 	err = m.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		retry(ctx, controller.Log, "creating the declared clusters", func(ctx context.Context) error { return Declare(ctx, live, c.Region) })
+		retry(ctx, controller.Log, "creating the declared clusters", func(ctx context.Context) error { return Declare(ctx, live, c.Region.Name) })
 		return nil
 	}))
 	if err != nil {
@@ -126,32 +127,46 @@ func unchecked(ctx context.Context, c client.Client, now time.Time) error {
 }
 
 // Declare creates the clusters that a region declares and does not have yet. Those that are there change by `regiond apply` only, and
-// one that is no longer declared is left alone: a control plane with its databases is not removed because a line was.
+// one that is no longer declared is left alone: a control plane with its databases is not removed because a line was. The declaration
+// is the stored one: an attempt that is repeated does not bring back what an apply has removed meanwhile.
 //
 // One cluster's trouble, such as a missing folder of patches, is not another's. The error is that of all.
-func Declare(ctx context.Context, c client.Client, r *region.Region) error {
+func Declare(ctx context.Context, c client.Client, name string) error {
+	r := &region.Region{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, r); err != nil {
+		return fmt.Errorf("region %s: %w", name, err)
+	}
 	var errs []error
 	for i := range r.Spec.OpenStack.Clusters {
 		one := *r
 		one.Spec.OpenStack.Clusters = r.Spec.OpenStack.Clusters[i : i+1]
-		name := one.Spec.OpenStack.Clusters[0].Name
-		switch err := c.Get(ctx, client.ObjectKey{Name: name}, &region.OpenStackCluster{}); {
-		case err == nil:
-			continue // its patches are those of its last apply
-		case client.IgnoreNotFound(err) != nil:
-			errs = append(errs, fmt.Errorf("OpenStack cluster %s: %w", name, err))
-			continue
-		}
-		clusters, err := openstack.Clusters(&one, openstack.ReadPatches)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("OpenStack cluster %s is not created: %w", name, err))
-			continue
-		}
-		if _, err := rollout.CreateClusters(ctx, c, clusters); err != nil {
-			errs = append(errs, err)
+		if err := declareOne(ctx, c, &one); err != nil {
+			errs = append(errs, fmt.Errorf("OpenStack cluster %s is not created: %w", r.Spec.OpenStack.Clusters[i].Name, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// declareOne creates the only cluster of a region, unless it is there: then its patches are those of its last apply.
+func declareOne(ctx context.Context, c client.Client, r *region.Region) error {
+	err := c.Get(ctx, client.ObjectKey{Name: r.Spec.OpenStack.Clusters[0].Name}, &region.OpenStackCluster{})
+	if err == nil || client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
+	if err != nil {
+		return err
+	}
+	var objects []*unstructured.Unstructured
+	for _, cluster := range clusters {
+		u, err := cluster.Wish()
+		if err != nil {
+			return err
+		}
+		objects = append(objects, u)
+	}
+	_, err = rollout.Apply(ctx, c, objects)
+	return err
 }
 
 // ours selects the objects of OpenStack clusters.

@@ -214,23 +214,3 @@ func (p *Plan) Declare(ctx context.Context, c client.Client) ([]Ref, error) {
 	}
 	return written, errors.Join(errs...)
 }
-
-// CreateClusters creates those OpenStackCluster objects that are not there. One that is there changes by an apply only.
-func CreateClusters(ctx context.Context, c client.Client, clusters []*region.OpenStackCluster) ([]Ref, error) {
-	var objects []*unstructured.Unstructured
-	for _, cluster := range clusters {
-		err := c.Get(ctx, client.ObjectKeyFromObject(cluster), &region.OpenStackCluster{})
-		if err == nil {
-			continue
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
-		}
-		u, err := cluster.Wish()
-		if err != nil {
-			return nil, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
-		}
-		objects = append(objects, u)
-	}
-	return Apply(ctx, c, objects)
-}
