@@ -7,6 +7,7 @@ import (
 
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/inventory"
+	"regiond.dev/regiond/region"
 )
 
 func TestAwaitedDisks(t *testing.T) {
@@ -29,6 +30,8 @@ func TestAwaitedDisks(t *testing.T) {
 		{name: "the profile's, by WWN", now: []inventory.Disk{a}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.WWN = "naa.5" }, want: []string{`wwn "naa.5"`}},
 		{name: "the profile's is there", now: []inventory.Disk{a, disk("sdb", "B", wwn("naa.5AB"))}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.WWN = "naa.5ab" }},
 		{name: "a machine in service boots its disk whatever else is missing", earlier: []inventory.Disk{a, b}, now: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))}},
+		{name: "a machine that is installed again", earlier: []inventory.Disk{a, b}, now: []inventory.Disk{disk("sda", "A", marked(regionUID, serverUID, true))},
+			with: func(w *server.Wish) { w.Reinstallation = &region.ReinstallationStatus{} }, want: []string{"serial B"}},
 		{name: "no profile: what was seen is awaited", earlier: []inventory.Disk{a, b}, now: []inventory.Disk{a}, with: func(w *server.Wish) { w.Profiles = nil }, want: []string{"serial B"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
