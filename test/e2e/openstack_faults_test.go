@@ -124,8 +124,8 @@ func unchangedApply(l *Lab) {
 	}
 }
 
-// liveLimit is how long a changed option may take to be live on all nodes.
-const liveLimit = 30 * time.Second
+// liveLimit is how long a changed option may take to be live on both nodes: the second one gets it when the first has proved it.
+const liveLimit = time.Minute
 
 func changedOption(l *Lab) {
 	const reader = "nova-compute.service"
