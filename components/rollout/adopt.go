@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,11 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region/host"
 )
 
-// Running lists the images of a cluster's pods, by the references in its Deployments and StatefulSets. It is empty for a cluster that
-// is not there yet.
+// Running lists the images of a cluster's pods, by the references in its Deployments and StatefulSets: those that regiond has built,
+// not those of containers that an operator's patch adds. It is empty for a cluster that is not there yet.
 func Running(ctx context.Context, c client.Client, cluster string) ([]string, error) {
 	var images []string
 	for _, kind := range []string{"Deployment", "StatefulSet"} {
@@ -33,8 +35,9 @@ func Running(ctx context.Context, c client.Client, cluster string) ([]string, er
 				}
 				for _, container := range containers {
 					if m, ok := container.(map[string]any); ok {
-						image, _ := m["image"].(string)
-						images = append(images, image)
+						if image, _ := m["image"].(string); strings.HasPrefix(image, oci.Registry+"/") {
+							images = append(images, image)
+						}
 					}
 				}
 			}
