@@ -310,9 +310,9 @@ func TestNodes(t *testing.T) {
 		{"guests are cut off by consent", func(n *cluster.NodeFacts, f *cluster.Facts) {
 			n.Wished, n.Cuts, n.Guests, f.Disrupt = "def", true, 2, true
 		}, "about to change", true, false},
-		{"the change failed on it", func(n *cluster.NodeFacts, _ *cluster.Facts) {
-			n.Given, n.WasUp, n.Service.Up = now.Add(-time.Hour), true, false
-		}, "the change has failed on it", false, false},
+		{"it dies long after the change", func(n *cluster.NodeFacts, _ *cluster.Facts) {
+			n.Given, n.WasUp, n.Current, n.Service.Up = now.Add(-500*time.Hour), true, true, false
+		}, "its nova-compute does not report", false, false},
 		{"agent is at it", func(n *cluster.NodeFacts, _ *cluster.Facts) {
 			n.Applied, n.Configured, n.Message = "old", "False", "nova-compute.service does not start"
 		}, "not yet abc: nova-compute.service does not start", false, false},
@@ -365,5 +365,20 @@ func TestNodes(t *testing.T) {
 				t.Errorf("%+v", k)
 			}
 		})
+	}
+}
+
+// A change that has failed on a node is told of at the node, and stops the others.
+func TestFailedNode(t *testing.T) {
+	f, failed, next := settled(), node(), node()
+	failed.Given, failed.WasUp, failed.Current, failed.Service = now.Add(-time.Hour), true, true, &cluster.ComputeService{}
+	next.Name, next.Wished = "node2", "def"
+	f.Nodes = []cluster.NodeFacts{failed, next}
+	d := cluster.Decide(f, now)
+	if !strings.Contains(d.Nodes[0].Message, "the change has failed on it") || !strings.Contains(d.Nodes[1].Message, "failed on host node1") || len(d.Configure) > 0 {
+		t.Errorf("nodes %+v, configures %v", d.Nodes, d.Configure)
+	}
+	if k := condition(t, d, region.ConditionNodes); k.Reason != region.ReasonRolloutStopped {
+		t.Errorf("%+v", k)
 	}
 }

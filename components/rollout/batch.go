@@ -43,9 +43,10 @@ func (h HostState) moving(now time.Time) bool {
 	return !h.pending() && !h.Up && !h.Given.IsZero() && now.Sub(h.Given) <= ProofLimit
 }
 
-// failed: the host was up before it got its configuration, and is not with it. One that was not up before proves nothing.
+// failed: the host was up before it got the present declaration's configuration, and is not with it. One that was not up before
+// proves nothing, and one that has an earlier declaration's says nothing of this one.
 func (h HostState) failed(now time.Time) bool {
-	return !h.pending() && !h.Up && !h.UpUnknown && h.WasUp && !h.Given.IsZero() && now.Sub(h.Given) > ProofLimit
+	return !h.pending() && !h.Up && !h.UpUnknown && h.WasUp && h.Current && !h.Given.IsZero() && now.Sub(h.Given) > ProofLimit
 }
 
 // proved: the host has shown that the present declaration works.
@@ -58,7 +59,8 @@ type Batch struct {
 	Moving int
 	// Waits says for each host that waits what for. The texts are alike for many hosts, and change rarely.
 	Waits map[string]string
-	// Failed is the host on which the change has failed, empty if there is none. It stops the roll-out.
+	// Failed is the host on which the change has failed, empty if there is none, or no host is left to be kept from it: then a host
+	// that is not up may just have died. It stops the roll-out.
 	Failed string
 	// Drain lists hosts that wait until they have no guests, or for consent.
 	Drain []string
@@ -71,6 +73,7 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 	b := Batch{Waits: map[string]string{}}
 	budget := max(1, len(hosts)*BudgetPercent/100)
 	limit, moving, away := 1, 0, 0
+	reaches := slices.ContainsFunc(hosts, func(h HostState) bool { return h.pending() && !h.Joining })
 	for _, h := range hosts {
 		if h.proved() {
 			limit = budget
@@ -81,7 +84,7 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 		if !h.Up && !h.Joining {
 			away++
 		}
-		if h.failed(now) && b.Failed == "" {
+		if reaches && h.failed(now) && b.Failed == "" {
 			b.Failed = h.Name
 			b.Waits[h.Name] = fmt.Sprintf("the change has failed on it: it got its configuration at %s and %s; no other host gets the change; "+
 				"repair the host, or change the declaration back and apply it", h.Given.UTC().Format(time.RFC3339), h.Problem)

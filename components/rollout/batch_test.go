@@ -76,6 +76,17 @@ func TestNextBatch(t *testing.T) {
 		{"guests are cut off by consent", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change before it", ""},
 		{"an empty host goes before those with guests", hosts(2, func(i int, h *rollout.HostState) { h.Cuts, h.Guests = true, 1-i }), false, "h01", "", ""},
 		{"guests do not keep other changes", hosts(2, func(_ int, h *rollout.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change before it", ""},
+		{"a host that dies when all have it has not failed", hosts(3, func(i int, h *rollout.HostState) { got(500*time.Hour, i > 0)(h) }), false, "", "", ""},
+		{"a host that dies when all have it stops no joining one", hosts(3, func(i int, h *rollout.HostState) {
+			got(500*time.Hour, i > 0)(h)
+			if i == 1 {
+				h.Stored, h.Up, h.Joining = "", false, true
+			}
+		}), false, "h01", "", ""},
+		{"a host that died with an earlier declaration does not stop this one", hosts(30, only(1, func(h *rollout.HostState) {
+			got(500*time.Hour, false)(h)
+			h.Current = false
+		})), false, "h01", "another host gets the change before it", ""},
 		{"all have it", hosts(3, only(3, got(time.Hour, true))), false, "", "", ""},
 	} {
 		b := rollout.NextBatch(c.hosts, c.disrupt, batchNow)
