@@ -203,7 +203,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held(), t.Now()); err != nil {
 		return err
 	}
-	if err := t.Templates.Prune(ctx); err != nil {
+	if err := t.Templates.Prune(ctx, t.Now()); err != nil {
 		return err
 	}
 	t.seen.pruned = check{of: of, time: t.Now()}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,28 +56,28 @@ func NewTemplates(api client.Client) (*Templates, error) {
 	return &Templates{API: api, Own: own, Earlier: []*openstack.Composer{unpinned}}, nil
 }
 
-// Get returns the templates of a digest, and stores those that this program has itself: the next one may not have them.
+// Get returns the templates of a digest, and sees to it that they are stored: the next program may not have them.
 func (t *Templates) Get(ctx context.Context, digest string) (*openstack.Composer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.known[digest]; c != nil {
-		return c, nil
+	c := t.known[digest]
+	if c == nil {
+		var err error
+		if c, err = t.find(ctx, digest); err != nil {
+			return nil, err
+		}
+		if t.known == nil {
+			t.known = map[string]*openstack.Composer{}
+		}
+		t.known[digest] = c
 	}
-	c, err := t.find(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	if t.known == nil {
-		t.known = map[string]*openstack.Composer{}
-	}
-	t.known[digest] = c
-	return c, nil
+	return c, t.store(ctx, c) // someone may have deleted them since
 }
 
 func (t *Templates) find(ctx context.Context, digest string) (*openstack.Composer, error) {
 	for _, c := range slices.Concat([]*openstack.Composer{t.Own}, t.Earlier) {
 		if c.Digest() == digest {
-			return c, t.store(ctx, c)
+			return c, nil
 		}
 	}
 	m := &corev1.ConfigMap{}
@@ -129,8 +130,12 @@ func (t *Templates) store(ctx context.Context, c *openstack.Composer) error {
 	return nil
 }
 
+// pruneAge is the least age of templates that are removed: between storing them and pinning a cluster to them an apply of another
+// process may take a while.
+const pruneAge = time.Hour
+
 // Prune removes templates that no cluster is pinned to.
-func (t *Templates) Prune(ctx context.Context) error {
+func (t *Templates) Prune(ctx context.Context, now time.Time) error {
 	var stored metav1.PartialObjectMetadataList
 	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
 	if err := t.API.List(ctx, &stored, client.InNamespace(region.NamespaceSystem), client.HasLabels{LabelTemplates}); err != nil {
@@ -148,7 +153,7 @@ func (t *Templates) Prune(ctx context.Context) error {
 	}
 	for i := range stored.Items {
 		o := &stored.Items[i]
-		if used[o.Name] {
+		if used[o.Name] || now.Sub(o.CreationTimestamp.Time) < pruneAge {
 			continue
 		}
 		if err := t.API.Delete(ctx, o, client.Preconditions{UID: &o.UID}); client.IgnoreNotFound(err) != nil {
