@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/region"
@@ -14,20 +15,31 @@ import (
 // one declaration: the next one has another generation.
 const AnnotationDisrupt = "regiond.dev/disrupt-generation"
 
-// Disrupt gives consent that a cluster's present declaration cuts guests off from their networks while hosts change.
+// Disrupt gives consent that a cluster's present declaration cuts guests off from their networks while hosts change. It is an error if
+// another declaration comes between.
 func Disrupt(ctx context.Context, c client.Client, cluster string) error {
 	o := &region.OpenStackCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: cluster}, o); err != nil {
 		return fmt.Errorf("OpenStack cluster %s: %w", cluster, err)
 	}
-	before := o.DeepCopy()
-	if o.Annotations == nil {
-		o.Annotations = map[string]string{}
-	}
-	o.Annotations[AnnotationDisrupt] = strconv.FormatInt(o.Generation, 10)
-	// Fails if the declaration was changed meanwhile.
-	if err := c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("OpenStack cluster %s: %w", cluster, err)
+	generation := o.Generation
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // status and annotations change for other reasons
+		if err := c.Get(ctx, client.ObjectKey{Name: cluster}, o); err != nil {
+			return err
+		}
+		if o.Generation != generation {
+			return fmt.Errorf("its declaration was changed meanwhile, from generation %d to %d; see what that one would do: regiond plan", generation,
+				o.Generation)
+		}
+		before := o.DeepCopy()
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		o.Annotations[AnnotationDisrupt] = strconv.FormatInt(generation, 10)
+		return c.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if err != nil {
+		return fmt.Errorf("OpenStack cluster %s: consent to cutting off guests: %w", cluster, err)
 	}
 	return nil
 }
