@@ -150,6 +150,9 @@ func (p *Plan) pin(ctx context.Context, c client.Client, r *region.Region, clust
 	if err := c.Get(ctx, client.ObjectKeyFromObject(cluster), live); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
+	if !live.DeletionTimestamp.IsZero() {
+		return fmt.Errorf("OpenStack cluster %s: it is being removed; apply again when it is gone", cluster.Name)
+	}
 	if live.Name != "" { // endpoints under another region would leave clients without them
 		cluster.Spec.KeystoneRegion = live.EndpointRegion()
 	}
