@@ -137,17 +137,3 @@ func (j *Journal) update(name string, change func(*Step)) error {
 
 // Steps returns all records in the order of their last start.
 func (j *Journal) Steps() ([]Step, error) { return steps(j.db) }
-
-// ReadSteps reads the records of a journal that is not open, for reset and for messages. A
-// missing file has no steps.
-func ReadSteps(path string) ([]Step, error) {
-	db, err := openSound(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := steps(db)
-	return s, errors.Join(err, db.Close())
-}

@@ -43,7 +43,9 @@ func TestStepThatNeverReturnedIsSeenAsInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	steps, err := journal.ReadSteps(path)
+	j = open(t, path)
+	defer j.Close()
+	steps, err := j.Steps()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +57,6 @@ func TestStepThatNeverReturnedIsSeenAsInterrupted(t *testing.T) {
 	}
 	if !steps[1].Interrupted() || steps[1].Error != "" || steps[1].Runs != 2 {
 		t.Errorf("cluster: %+v", steps[1])
-	}
-}
-
-func TestStepsOfNoFileAreNone(t *testing.T) {
-	steps, err := journal.ReadSteps(filepath.Join(t.TempDir(), "none"))
-	if err != nil || steps != nil {
-		t.Fatalf("%v, %v", steps, err)
 	}
 }
 
@@ -169,8 +164,7 @@ func TestDamagedJournalsAreReported(t *testing.T) {
 			}
 			_, openErr := journal.Open(path, time.Now)
 			_, readErr := journal.ReadIdentity(path)
-			_, stepsErr := journal.ReadSteps(path)
-			for what, err := range map[string]error{"Open": openErr, "ReadIdentity": readErr, "ReadSteps": stepsErr} {
+			for what, err := range map[string]error{"Open": openErr, "ReadIdentity": readErr} {
 				if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "DHCP leases") {
 					t.Errorf("%s: got %v, want an error that names %s and says what is lost", what, err, path)
 				}
