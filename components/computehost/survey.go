@@ -79,7 +79,7 @@ func (c *Cloud) Empty() bool {
 }
 
 // Look surveys a host in the region and in all of its OpenStack clusters. target says how a cluster's services are reached, with
-// which secrets: controller.Target.
+// which secrets: cluster.Target.
 func Look(ctx context.Context, api client.Client, name string, target func(*region.OpenStackCluster, map[string]any) gate.Target) (*Survey, error) {
 	s := &Survey{Name: name, Clouds: []*Cloud{}, api: api}
 	server, host := &region.Server{}, &region.Host{}

@@ -14,10 +14,13 @@ import (
 	"regiond.dev/regiond/region"
 )
 
+// awaitEvery is how often Await looks.
+const awaitEvery = time.Second
+
 // Await waits until every OpenStack cluster named is Ready with its present specification, and those that were removed are gone.
 // report gets a line for each condition that changes. The error, when ctx ends, says what is still missing.
 func Await(ctx context.Context, c client.Client, names, removed []string, report func(string)) error {
-	t := time.NewTicker(waitEvery)
+	t := time.NewTicker(awaitEvery)
 	defer t.Stop()
 	said := map[string]string{}
 	for {

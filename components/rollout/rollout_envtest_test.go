@@ -3,8 +3,6 @@
 package rollout_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -192,13 +190,13 @@ func testJob(t *testing.T, c client.Client) {
 	if after := versions(t, c, s, f); !reflect.DeepEqual(before, after) {
 		t.Error("a Job that is there was touched")
 	}
-	why, err := rollout.Waiting(t.Context(), c, job)
-	if err != nil || !strings.HasSuffix(why, ": it has not started") {
-		t.Errorf("%q, %v", why, err)
-	}
 	live := job.DeepCopy()
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(job), live); err != nil {
 		t.Fatal(err)
+	}
+	why, err := rollout.Progress(t.Context(), c, live)
+	if err != nil || !strings.HasSuffix(why, ": it has not started") {
+		t.Errorf("%q, %v", why, err)
 	}
 	now := metav1.Now().UTC().Format(time.RFC3339)
 	live.Object["status"] = map[string]any{"startTime": now, "failed": int64(1), "conditions": []any{
@@ -207,11 +205,9 @@ func testJob(t *testing.T, c client.Client) {
 	if err := c.Status().Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
-	var failed *rollout.JobFailedError
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	if err := rollout.Wait(ctx, c, s.Objects, func(string) {}); !errors.As(err, &failed) || !strings.Contains(err.Error(), "backoff limit; its last words: regiond kubectl -n openstack-job logs job/schema-keystone-") {
-		t.Errorf("got %v", err)
+	why, err = rollout.Progress(t.Context(), c, live)
+	if want := "it failed: Job has reached the specified backoff limit; its log: regiond kubectl -n openstack-job logs job/schema-keystone-"; err != nil || !strings.Contains(why, want) {
+		t.Errorf("got %q, %v, want %s", why, err, want)
 	}
 }
 

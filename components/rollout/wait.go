@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,63 +18,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// JobFailedError is a Job that has failed for good.
-type JobFailedError struct{ Job, Reason string }
-
-func (e *JobFailedError) Error() string { return "Job " + e.Job + " failed: " + e.Reason }
-
-// Waiting says what an object waits for, "" if it is there as wished: a workload is rolled out, a Job complete. Of other kinds
-// nothing is awaited.
-func Waiting(ctx context.Context, c client.Client, o *unstructured.Unstructured) (string, error) {
-	why, err := waiting(ctx, c, o)
-	return failedInWords(why, err)
-}
-
-// Progress is Waiting of a workload that was read already.
+// Progress says what a workload waits for, "" if it is there as declared: it is rolled out, or its Job complete.
 func Progress(ctx context.Context, c client.Reader, live *unstructured.Unstructured) (string, error) {
-	why, err := progressWaits(ctx, c, live)
-	return failedInWords(why, err)
-}
-
-func failedInWords(why string, err error) (string, error) {
-	var failed *JobFailedError
-	if errors.As(err, &failed) {
-		return fmt.Sprintf("%s: it failed: %s", failed.Job, failed.Reason), nil
-	}
-	return why, err
-}
-
-func waiting(ctx context.Context, c client.Client, o *unstructured.Unstructured) (string, error) {
-	switch o.GetKind() {
-	case "Deployment", "StatefulSet", "DaemonSet", "Job":
-	default:
-		return "", nil
-	}
-	live, err := get(ctx, c, o)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", refOf(o), err)
-	}
-	if live == nil {
-		return o.GetName() + ": it is not there yet", nil
-	}
-	return progressWaits(ctx, c, live)
-}
-
-func progressWaits(ctx context.Context, c client.Reader, live *unstructured.Unstructured) (string, error) {
-	w, err := progressOf(live)
-	if err != nil || w.waits == "" {
+	p, err := progressOf(live)
+	if err != nil || p.waits == "" {
 		return "", err
 	}
-	why, err := podsWait(ctx, c, live.GetNamespace(), w.selector)
-	if err != nil {
-		return "", err
+	why := ""
+	if p.selector != nil {
+		if why, err = podsWait(ctx, c, live.GetNamespace(), p.selector); err != nil {
+			return "", err
+		}
 	}
-	return fmt.Sprintf("%s: %s%s", live.GetName(), w.waits, why), nil
+	return fmt.Sprintf("%s: %s%s", live.GetName(), p.waits, why), nil
 }
 
 // progress of a workload.
 type progress struct {
-	waits    string
+	waits string
+	// selector of the pods that say more, nil if none do.
 	selector *metav1.LabelSelector
 }
 
@@ -127,7 +88,7 @@ func rollout(generation, observed int64, want, updated, available, all int32) st
 	case observed < generation:
 		return "its controller has not seen the change yet"
 	case updated < want:
-		return fmt.Sprintf("%d of %d pods have been made anew", updated, want)
+		return fmt.Sprintf("%d of %d pods have been replaced", updated, want)
 	case available < want:
 		return fmt.Sprintf("%d of %d pods ready", available, want)
 	case all > want:
@@ -149,8 +110,8 @@ func jobProgress(live *unstructured.Unstructured) (progress, error) {
 		case batchv1.JobComplete:
 			return progress{}, nil
 		case batchv1.JobFailed:
-			return progress{}, &JobFailedError{Job: j.Name, Reason: fmt.Sprintf("%s; its last words: regiond kubectl -n %s logs job/%s --all-containers",
-				c.Message, j.Namespace, j.Name)}
+			return progress{waits: fmt.Sprintf("it failed: %s; its log: regiond kubectl -n %s logs job/%s --all-containers", c.Message, j.Namespace,
+				j.Name)}, nil
 		}
 	}
 	waits := "it has not started"
@@ -254,42 +215,4 @@ func oneLine(s string) string {
 		return "…" + string(r[len(r)-maxMessage:])
 	}
 	return string(r)
-}
-
-// waitEvery is how often Wait looks.
-const waitEvery = time.Second
-
-// Wait waits until all objects are there as wished. report gets what is awaited, each time that it changes. A failed Job ends it.
-func Wait(ctx context.Context, c client.Client, objects []*unstructured.Unstructured, report func(string)) error {
-	t := time.NewTicker(waitEvery)
-	defer t.Stop()
-	last := ""
-	for {
-		var waits []string
-		for _, o := range objects {
-			why, err := waiting(ctx, c, o)
-			var failed *JobFailedError
-			switch {
-			case errors.As(err, &failed):
-				return err
-			case err != nil:
-				why = err.Error() // the API server may be restarting
-			}
-			if why != "" {
-				waits = append(waits, why)
-			}
-		}
-		if len(waits) == 0 {
-			return nil
-		}
-		if now := strings.Join(waits, "; "); now != last {
-			last = now
-			report("waiting for " + now)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", last, context.Cause(ctx))
-		case <-t.C:
-		}
-	}
 }

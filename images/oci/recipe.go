@@ -57,7 +57,6 @@ func Releases() []string {
 	return out
 }
 
-// embedded returns a file of the recipe; one that is missing is empty, which parsing refuses.
 // ImageNames are the images of a release.
 func ImageNames(release string) ([]string, error) {
 	r, err := recipeOf(release)
@@ -76,6 +75,7 @@ func Debian(release string) string {
 	return r.suite
 }
 
+// embedded returns a file of the recipe; one that is missing is empty, which parsing refuses.
 func embedded(name string) string {
 	content, err := recipeFiles.ReadFile("recipe/" + name)
 	if err != nil {
