@@ -9,11 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 )
 
-// installerTime is how long after its first use a ticket may be used on, while its installer waits for an image or writes one.
+// installerTime is how long after its last use a ticket may be used on, while its installer waits for an image or writes one.
 const installerTime = 2 * time.Hour
 
 // ticket returns the server and the Secret of an installer's ticket. It holds good only in the network boot that it was given in, and until it
@@ -23,13 +24,15 @@ func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *cor
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(secret.Data[keyRequested]) == 0 {
+		complete(secret, srv.Status)
+	}
 	requested, err := time.Parse(time.RFC3339, string(secret.Data[keyRequested]))
 	if err != nil {
-		// Given by a version that gave tickets to machines that came by themselves.
 		return nil, nil, unknownToken()
 	}
-	if end, err := time.Parse(time.RFC3339, string(secret.Data[keyExpires])); err != nil || !s.Now().Before(end) {
-		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s expired at %s; netboot the machine again", srv.Name, secret.Data[keyExpires])
+	if end := expires(secret); !s.Now().Before(end) {
+		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s expired at %s; netboot the machine again", srv.Name, stamp(end))
 	}
 	if n := srv.Status.Netboot; n != nil && n.Requested != nil && !n.Requested.Time.Equal(requested) {
 		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s is of the network boot at %s, the last one was asked for at %s; netboot the machine again",
@@ -38,19 +41,45 @@ func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *cor
 	return srv, secret, nil
 }
 
-// use marks a ticket used: from then on no other is given in the same network boot.
+// complete fills in what versions before this one did not write into a ticket, so that an installer that runs while regiond is upgraded
+// goes on. They gave tickets to machines that came by themselves, too: those stay without a network boot, and so do not hold good.
+func complete(ticket *corev1.Secret, st region.ServerStatus) {
+	at, n := issued(ticket), st.Netboot
+	if n == nil || n.Requested == nil || n.Ended != nil || at.Before(n.Requested.Time) || !at.Before(n.Requested.Add(server.AnswerTime)) {
+		return
+	}
+	end := at.Add(server.TicketTime)
+	if i := st.Installation; i != nil && i.LastReport != nil && !i.LastReport.Time.Before(at) {
+		end = i.LastReport.Add(installerTime)
+	}
+	ticket.Data[keyRequested], ticket.Data[keyExpires] = []byte(stamp(n.Requested.Time)), []byte(stamp(end))
+}
+
+// expires is zero, so long past, when a ticket does not say when it expires.
+func expires(ticket *corev1.Secret) time.Time {
+	t, err := time.Parse(time.RFC3339, string(ticket.Data[keyExpires]))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// use marks a ticket used: from then on no other is given in the same network boot. An installer that asks again, while it waits for an
+// image, keeps its ticket; this is written only when half of its time is over.
 func (s *Server) use(ctx context.Context, srv *region.Server, ticket *corev1.Secret) error {
-	if len(ticket.Data[keyUsed]) > 0 {
+	now := s.Now()
+	switch used := len(ticket.Data[keyUsed]) > 0; {
+	case !used:
+		ticket.Data[keyUsed] = []byte(stamp(now))
+	case expires(ticket).Sub(now) >= installerTime/2:
 		return nil
 	}
-	now := s.Now()
-	ticket.Data[keyUsed] = []byte(stamp(now))
 	ticket.Data[keyExpires] = []byte(stamp(now.Add(installerTime)))
 	if err := s.Client.Update(ctx, ticket); err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return refusal(enroll.ReasonUnavailable, "the ticket is being used at this moment; try again")
 		}
-		return fmt.Errorf("server %s: mark its ticket used: %w", srv.Name, err)
+		return fmt.Errorf("server %s: record that its ticket was used: %w", srv.Name, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
@@ -153,20 +154,90 @@ func TestTicketOfEarlierNetworkBoot(t *testing.T) {
 	}
 }
 
-// Tickets of the version that gave them to machines that came by themselves are not told from those, so none holds.
-func TestTicketWithoutNetworkBoot(t *testing.T) {
+// An installer that waits for an image, which somebody forgot to build, asks every few seconds. It keeps its ticket for as long as that takes.
+func TestTicketOfWaitingInstaller(t *testing.T) {
 	w := newWorld(t)
+	w.image = enrollment.ErrNoImage
 	ticket := w.netboot(uuid1, "SN1", mac1)
-	secret := &corev1.Secret{}
-	if err := w.get(secret, server.Namespace, "ticket-s1"); err != nil {
-		t.Fatal(err)
+	ask := func() (i enroll.Instruction) {
+		t.Helper()
+		if code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), &i); code != 200 {
+			t.Fatal(w.now, code, reason)
+		}
+		return i
 	}
-	delete(secret.Data, "requested")
-	if err := w.api.Update(t.Context(), secret); err != nil {
-		t.Fatal(err)
+	for range 12 {
+		if i := ask(); i.WaitSeconds == 0 {
+			t.Fatalf("%+v", i)
+		}
+		w.now = w.now.Add(40 * time.Minute)
 	}
+	w.image = nil
+	if i := ask(); i.Install == nil {
+		t.Errorf("%+v", i)
+	}
+	w.now = w.now.Add(2 * time.Hour)
 	if code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), nil); code != 401 || reason != enroll.ReasonTokenUnknown {
-		t.Errorf("%d %s", code, reason)
+		t.Errorf("two hours after its last use: %d %s", code, reason)
+	}
+}
+
+// Tickets of the version that gave them also to machines that came by themselves don't say which boot they are of, nor when they expire.
+func TestTicketOfEarlierVersion(t *testing.T) {
+	at := func(w *world, ago time.Duration) *metav1.Time { return &metav1.Time{Time: w.now.Add(-ago)} }
+	lasts := func(w *world, s *region.ServerStatus, ago time.Duration) {
+		s.Installation = &region.InstallationStatus{Stage: region.StageInspecting, LastReport: at(w, ago)}
+	}
+	for _, tt := range []struct {
+		name string
+		// age of the ticket.
+		age    time.Duration
+		status func(w *world, s *region.ServerStatus)
+		good   bool
+	}{
+		{"in a boot that regiond asked for", time.Minute, func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now.Add(-5 * time.Minute)) }, true},
+		{"not used in its time", 10 * time.Minute, func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now.Add(-15 * time.Minute)) }, false},
+		{"used for hours, just now, too", 5 * time.Hour, func(w *world, s *region.ServerStatus) {
+			s.Netboot = requested(w.now.Add(-5*time.Hour - 5*time.Minute))
+			lasts(w, s, time.Minute)
+		}, true},
+		{"last used two hours ago", 5 * time.Hour, func(w *world, s *region.ServerStatus) {
+			s.Netboot = requested(w.now.Add(-5*time.Hour - 5*time.Minute))
+			lasts(w, s, 2*time.Hour)
+		}, false},
+		{"it came by itself", time.Minute, func(w *world, s *region.ServerStatus) {
+			s.Netboot = &region.NetbootStatus{LastSeen: at(w, time.Minute)}
+		}, false},
+		{"it came by itself, long after regiond asked for a boot", time.Minute, func(w *world, s *region.ServerStatus) {
+			s.Netboot = requested(w.now.Add(-26 * time.Minute))
+			lasts(w, s, 0)
+		}, false},
+		{"it came before regiond asked for another boot", time.Minute, func(w *world, s *region.ServerStatus) { s.Netboot = requested(w.now) }, false},
+		{"the boot is over", time.Minute, func(w *world, s *region.ServerStatus) {
+			s.Netboot = requested(w.now.Add(-5 * time.Minute))
+			s.Netboot.Ended = at(w, 0)
+		}, false},
+		{"the status was lost", time.Minute, func(w *world, s *region.ServerStatus) { s.Netboot = nil }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			ticket := w.netboot(uuid1, "SN1", mac1)
+			secret := &corev1.Secret{}
+			if err := w.get(secret, server.Namespace, "ticket-s1"); err != nil {
+				t.Fatal(err)
+			}
+			delete(secret.Data, "requested")
+			delete(secret.Data, "expires")
+			secret.Data["issued"] = []byte(w.now.Add(-tt.age).UTC().Format(time.RFC3339))
+			if err := w.api.Update(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+			w.set(func(s *region.ServerStatus) { tt.status(w, s) })
+			code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), nil)
+			if good := code == 200; good != tt.good || !good && reason != enroll.ReasonTokenUnknown {
+				t.Errorf("%d %s", code, reason)
+			}
+		})
 	}
 }
 

@@ -35,7 +35,7 @@ const (
 	keyHash       = "sha256"     // of the token, in hex
 	keyServerUID  = "serverUID"  // whom it was issued for
 	keyHostUID    = "hostUID"    // join: whom it was issued for, if regiond did not install it
-	keyExpires    = "expires"    // RFC 3339, if it does by itself; a ticket that was used, otherwise from then on
+	keyExpires    = "expires"    // RFC 3339, if it does by itself
 	keyRequested  = "requested"  // ticket: RFC 3339, the network boot that it was given in
 	keySystemUUID = "systemUUID" // SMBIOS UUID of the machine
 	keyMAC        = "macAddress" // ticket: of the interface that netbooted

@@ -99,8 +99,8 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 		return Job{Because: "the network boot that regiond asked for at " + stamp(b.requested) + " was over at " + stamp(b.ended)}
 	case !b.reported.IsZero():
 		return Job{Because: "the ticket of the network boot at " + stamp(b.requested) + " was used at " + stamp(b.reported)}
-	case b.requested.After(now), !now.Before(b.requested.Add(answerTime)):
-		return Job{Because: "the network boot that regiond asked for at " + stamp(b.requested) + " is not from the last " + answerTime.String()}
+	case b.requested.After(now), !now.Before(b.requested.Add(AnswerTime)):
+		return Job{Because: "the network boot that regiond asked for at " + stamp(b.requested) + " is not from the last " + AnswerTime.String()}
 	case !b.answered.IsZero() && !now.Before(b.answered.Add(TicketTime)):
 		return Job{Because: "the ticket given at " + stamp(b.answered) + " was not used in " + TicketTime.String()}
 	case !b.answered.IsZero() && !strings.EqualFold(f.Status.Netboot.AnsweredMACAddress, mac):

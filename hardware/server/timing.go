@@ -24,8 +24,6 @@ const (
 	// end bootMargin before, so that there is time to act, by a BMC that has to be asked more than once.
 	bootLife   = 40 * time.Minute
 	bootMargin = 10 * time.Minute
-	// answerTime is how long after a requested boot a ticket may be given. It must reach over the longest netbootDeadline.
-	answerTime = 25 * time.Minute
 	// heartbeatLook is how often a Lease is read that this process has not seen renewed yet.
 	heartbeatLook = 5 * time.Second
 	// conflictRetry is how soon a decision is made again whose status someone else has written meanwhile.
@@ -38,6 +36,9 @@ const (
 	surveyLife  = 30 * time.Second
 	surveyEvery = time.Minute
 )
+
+// AnswerTime is how long after a requested boot a ticket may be given. It must reach over the longest netbootDeadline.
+const AnswerTime = 25 * time.Minute
 
 // TicketTime is how long a ticket that was given may wait for its first use: the installer is loaded and lists the hardware.
 const TicketTime = 10 * time.Minute
