@@ -57,6 +57,9 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 	}
 	now := s.Now()
 	job := server.NeedsJob(w, f, m.MAC.String(), now)
+	if srv.DeletionTimestamp != nil {
+		job = server.Job{Because: "the server is being deleted"}
+	}
 	s.reasons.log(log.With(slog.String("server", srv.Name)), srv.Name, job)
 	if err := s.recordNetboot(ctx, srv, m, job.Needed, now); err != nil {
 		return nil, err

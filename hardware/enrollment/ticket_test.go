@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,6 +104,24 @@ func TestTicketOnlyInRequestedNetworkBoot(t *testing.T) {
 				t.Error("a machine that was given nothing counts as answered")
 			}
 		})
+	}
+}
+
+func TestNoTicketForDeletedServer(t *testing.T) {
+	w := newWorld(t)
+	s := w.get1("s1")
+	s.Finalizers = []string{server.Finalizer}
+	if err := w.api.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.api.Delete(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if ticket := w.netboot(uuid1, "SN1", mac1); ticket != nil {
+		t.Error("a server that is being deleted was given a ticket")
+	}
+	if err := w.get(&corev1.Secret{}, server.Namespace, "ticket-s1"); !apierrors.IsNotFound(err) {
+		t.Errorf("its Secret: %v", err)
 	}
 }
 
