@@ -348,6 +348,16 @@ func TestDecide(t *testing.T) {
 			action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False", reason: "ShuttingDown"},
 		{name: "reinstallation asked for, no guests half a minute ago: asked again", power: region.PowerOn, with: reinstalling(server.GuestSurvey{Time: now.Add(-30 * time.Second)}),
 			action: server.Survey{}, phase: region.PhaseReady, kind: server.ConditionReinstallable, status: "False", reason: "Surveying"},
+		{name: "reinstallation asked for, off before its first boot: not powered on, guests are asked about", power: region.PowerOff, with: neverBooted(server.GuestSurvey{}),
+			action: server.Survey{}, phase: region.PhaseBooting, kind: server.ConditionReinstallable, status: "False", reason: "Surveying"},
+		{name: "reinstallation asked for, off before its first boot, no guests: accepted", power: region.PowerOff, with: neverBooted(server.GuestSurvey{Time: now}),
+			action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False"},
+		{name: "reinstallation asked for, off before its first boot, refused: in service, so powered on", power: region.PowerOff, with: neverBooted(server.GuestSurvey{Time: now, Refusal: "2 instances are on s1"}),
+			action: server.PowerOn{}, phase: region.PhaseBooting, kind: server.ConditionReinstallable, status: "False", reason: "GuestsOnHost"},
+		{name: "reinstallation asked for, off, always on: not powered on", power: region.PowerOff, with: offAlwaysOn(server.GuestSurvey{Time: now}),
+			action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionInstalled, status: "False"},
+		{name: "reinstallation asked for, off, always on, guests on it: powered on", power: region.PowerOff, with: offAlwaysOn(server.GuestSurvey{Time: now, Refusal: "2 instances are on s1"}),
+			action: server.PowerOn{}, phase: region.PhaseNotReady, kind: server.ConditionReinstallable, status: "False", reason: "GuestsOnHost"},
 		{name: "reinstallation accepted: asked to shut down", power: region.PowerOn, with: accepted(0),
 			action: server.ShutDown{Consent: region.ConsentReinstall}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
 		{name: "reinstallation accepted, does not shut down: not cut", power: region.PowerOn, with: accepted(3 * time.Minute),
@@ -460,6 +470,22 @@ func reinstalling(survey server.GuestSurvey) func(*server.Wish, *server.Facts) {
 	return func(w *server.Wish, f *server.Facts) {
 		alive("True", 5*time.Second)(w, f)
 		w.Spec.ReinstallAfter, f.Survey = ago(time.Minute), survey
+	}
+}
+
+// neverBooted is a server that lost power after its installation, and is to be installed again.
+func neverBooted(survey server.GuestSurvey) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		f.Status.Installation = &region.InstallationStatus{Stage: region.StageInstalled, Finished: ago(10 * time.Minute), LastReport: ago(10 * time.Minute)}
+		w.Spec.ReinstallAfter, f.Survey = ago(time.Minute), survey
+	}
+}
+
+// offAlwaysOn is a host that is off, is to be always on, and is to be installed again.
+func offAlwaysOn(survey server.GuestSurvey) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		reinstalling(survey)(w, f)
+		f.Heartbeat, w.Spec.Power = now.Add(-24*time.Hour), region.PowerAlwaysOn
 	}
 }
 

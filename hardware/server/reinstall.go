@@ -25,7 +25,12 @@ func (d *decider) proposeReinstallation(since time.Time, blocked bool) {
 		say(d.bmc.Reason, "waiting for the BMC, before the server is installed again: "+d.bmc.Message)
 		return
 	}
-	if _, waits := d.Action.(None); !waits {
+	// A server that is off is as an installation needs it: it is powered on only if it stays in service.
+	stays := d.Action
+	switch stays.(type) {
+	case None, PowerOn:
+		d.Action = None{}
+	default:
 		say(region.ReasonSurveying, waiting("the power state, before the server is installed again", time.Time{}, do))
 		return
 	}
@@ -37,6 +42,7 @@ func (d *decider) proposeReinstallation(since time.Time, blocked bool) {
 		d.Action = Survey{}
 	case s.Refusal != "":
 		say(region.ReasonGuestsOnHost, fmt.Sprintf("it is not installed again as spec.reinstallAfter asks: %s; this is asked again every %s", s.Refusal, surveyEvery))
+		d.Action = stays
 		d.again(surveyEvery - age)
 	default:
 		d.accept()
