@@ -143,6 +143,8 @@ const (
 	ReasonGuestsOnHost = "GuestsOnHost"
 	// ReasonSurveying: a reinstallation waits for the answer whether guests are on the host.
 	ReasonSurveying = "Surveying"
+	// ReasonOldSystemRemains: a reinstallation waits until the cloud has forgotten the old system of the host.
+	ReasonOldSystemRemains = "OldSystemRemains"
 
 	// ReasonNotYetSeen: this process has not heard the host since it started.
 	ReasonNotYetSeen = "NotYetSeen"

@@ -85,9 +85,6 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	d := c.decide(ctx, s, wish, facts, access, version)
-	if starts(d.Action) && !c.starts.AllowN(c.Now(), 1) {
-		d.Action, d.After = None{}, startEvery/2+rand.N(startEvery)
-	}
 	journal(&s.Status, wish, d, c.Now())
 	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
 		// The lock: an answer to the machine that was given since, a ticket say, would make this decision another one.
@@ -106,9 +103,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case None, Probe, Survey:
 		return ctrl.Result{RequeueAfter: d.After}, nil
 	}
-	if err := c.order(ctx, s, access, version, d.Action); err != nil {
-		return ctrl.Result{}, err
-	}
+	c.order(ctx, s, access, version, d.Action)
 	return ctrl.Result{RequeueAfter: time.Second}, c.recordPower(ctx, s)
 }
 
@@ -169,7 +164,7 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access bmc.Target, version string) Decision {
 	d := Decide(wish, facts, c.Now())
 	if _, survey := d.Action.(Survey); survey {
-		facts.Survey = c.survey(ctx, s)
+		facts.Survey = c.survey(ctx, s, c.Guests.Vacate)
 		d = Decide(wish, facts, c.Now())
 	}
 	switch d.Action.(type) {
@@ -179,6 +174,14 @@ func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, fa
 		facts.BMC = c.observations.get(s.UID).Observation
 		recordBMC(&s.Status, info, facts.BMC)
 		facts.Status = s.Status
+		d = Decide(wish, facts, c.Now())
+	}
+	if starts(d.Action) && !c.starts.AllowN(c.Now(), 1) {
+		d.Action, d.After = None{}, startEvery/2+rand.N(startEvery)
+	}
+	if _, netboots := d.Action.(Netboot); netboots && wish.Reinstallation != nil {
+		// Before the journal: a boot that the cloud holds up is not an attempt.
+		facts.Survey = c.survey(ctx, s, c.Guests.Forget)
 		d = Decide(wish, facts, c.Now())
 	}
 	switch d.Action.(type) {

@@ -47,7 +47,8 @@ type Facts struct {
 	Listening time.Time
 	// Duplicates names the other servers that have the same BMC address, system UUID or serial number.
 	Duplicates []string
-	// Survey is the last answer to whether guests are on the host.
+	// Survey is the last answer of the cloud: whether guests are on the host, or, when a reinstallation was accepted, whether the
+	// old system is forgotten.
 	Survey GuestSurvey
 }
 
@@ -55,7 +56,7 @@ type Facts struct {
 type GuestSurvey struct {
 	// Time at which it was asked, zero when it never was.
 	Time time.Time
-	// Refusal says why not, empty when no guest is left and none can come.
+	// Refusal says why not, empty when no guest is left and none can come, or the old system is forgotten.
 	Refusal string
 }
 

@@ -263,6 +263,33 @@ func TestReinstall(t *testing.T) {
 	}
 }
 
+// A cloud that can't forget the old system holds the reinstallation up. That is not an attempt of the machine, which stays off.
+func TestReinstallHeldUpByTheCloud(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t)
+	c := w.controller()
+	w.run(ctx, 60, always(c), nil, isReady)
+	before := w.server(ctx).Status.Netboot.Requested
+	w.guests.forgetting = errors.New("Nova does not answer")
+	w.reinstall(ctx, nil)
+	end := w.now.Add(10 * time.Minute)
+	w.run(ctx, 1000, always(c), nil, func(*region.Server) bool { return w.now.After(end) })
+	s := w.server(ctx)
+	if n := s.Status.Netboot; w.power != region.PowerOff || n.Attempts != 0 || !n.Requested.Equal(before) {
+		t.Errorf("power %s, record %+v", w.power, n)
+	}
+	for _, kind := range []string{region.ConditionInstalled, region.ConditionReady} {
+		if r := meta.FindStatusCondition(s.Status.Conditions, kind); r.Reason != region.ReasonOldSystemRemains || !strings.Contains(r.Message, "Nova does not answer") {
+			t.Errorf("condition %+v", r)
+		}
+	}
+	if n := w.guests.forgotten; n < 5 || n > 11 {
+		t.Errorf("the cloud was asked %d times in 10 minutes", n)
+	}
+	w.guests.forgetting = nil
+	w.run(ctx, 100, always(c), nil, func(s *region.Server) bool { return w.writes == 2 && isReady(s) })
+}
+
 // The rights of the old system end with the acceptance, and its power is cut only by a consent that says so.
 func TestReinstallOfDeafSystem(t *testing.T) {
 	ctx := t.Context()

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -19,7 +18,7 @@ import (
 const (
 	probeTimeout = 45 * time.Second
 	orderTimeout = 3 * time.Minute
-	// surveyTimeout of the question whether guests are on a host.
+	// surveyTimeout of a question to the cloud about a host.
 	surveyTimeout = time.Minute
 )
 
@@ -155,12 +154,12 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// survey asks whether guests are on the server's host.
-func (c *Controller) survey(ctx context.Context, s *region.Server) GuestSurvey {
+// survey asks the cloud about the server's host: whether guests are on it, or to forget its old system.
+func (c *Controller) survey(ctx context.Context, s *region.Server, ask func(ctx context.Context, host string) error) GuestSurvey {
 	ctx, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
 	v := GuestSurvey{Time: c.Now()}
-	if err := c.Guests.Vacate(ctx, s.Name); err != nil {
+	if err := ask(ctx, s.Name); err != nil {
 		v.Refusal = err.Error()
 		c.Log.Info("host can't be installed again now", slog.String("server", s.Name), slog.Any("error", err))
 	}
@@ -171,7 +170,7 @@ func (c *Controller) survey(ctx context.Context, s *region.Server) GuestSurvey {
 }
 
 // order carries out an action on the machine and enters what came of it into the observation.
-func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Target, version string, action Action) error {
+func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Target, version string, action Action) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	var err error
@@ -187,11 +186,6 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 	case PowerOn:
 		err = c.BMCs.SetPower(ctx, access, region.PowerOn)
 	case Netboot:
-		if s.Status.Reinstallation != nil {
-			if err := c.Guests.Forget(ctx, s.Name); err != nil {
-				return fmt.Errorf("server %s: forget its old system: %w", s.Name, err)
-			}
-		}
 		if err = c.BMCs.SetNetworkBoot(ctx, access, a.Firmware); err == nil {
 			err = c.BMCs.SetPower(ctx, access, region.PowerOn)
 		}
@@ -213,10 +207,9 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 	c.metrics.orders.WithLabelValues(actionName(action), result).Inc()
 	if err != nil {
 		log.Warn("BMC did not carry out an order", slog.Any("error", err), slog.Time("nextTry", o.NextTry))
-		return nil
+		return
 	}
 	log.Info("power action done", slog.String("power", string(power)))
-	return nil
 }
 
 func actionName(a Action) string {

@@ -83,6 +83,9 @@ func (d *decider) start() {
 		d.again(at.Sub(d.now))
 		return
 	}
+	if d.cloudRemembers() {
+		return
+	}
 	d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
 }
 

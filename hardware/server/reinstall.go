@@ -72,3 +72,16 @@ func (d *decider) endOldSystem() {
 	}
 	d.shutDown(region.ConsentReinstall, false)
 }
+
+// cloudRemembers says whether the cloud has just failed to forget the old system, which must be done before another is installed. It
+// is asked again after a while.
+func (d *decider) cloudRemembers() bool {
+	s := d.f.Survey
+	age := d.now.Sub(s.Time)
+	if d.w.Reinstallation == nil || s.Refusal == "" || age < 0 || age >= surveyEvery {
+		return false
+	}
+	d.say(region.ReasonOldSystemRemains, fmt.Sprintf("waiting for the cloud to forget the old system, before another is installed; it is asked again every %s (%s)", surveyEvery, s.Refusal))
+	d.again(surveyEvery - age)
+	return true
+}

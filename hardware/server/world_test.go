@@ -123,6 +123,7 @@ func (w *world) ShutDown(ctx context.Context, a bmc.Target) error {
 type guests struct {
 	w                  *world
 	refusal            error
+	forgetting         error
 	surveys, forgotten int
 }
 
@@ -136,7 +137,7 @@ func (g *guests) Forget(context.Context, string) error {
 		g.w.t.Error("the old system was forgotten while the machine was on")
 	}
 	g.forgotten++
-	return nil
+	return g.forgetting
 }
 
 func (w *world) SetNetworkBoot(ctx context.Context, a bmc.Target, _ inventory.FirmwareMode) error {
