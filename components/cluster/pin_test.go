@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"encoding/json"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"regiond.dev/regiond/components/kustomize"
 	"regiond.dev/regiond/components/openstack"
@@ -223,6 +225,28 @@ func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
 	c.Templates.Earlier = []*openstack.Composer{old}
 	w.now = w.now.Add(time.Minute)
 	w.until(always(c), "pinned", func() bool { return w.cluster().Spec.Pinned != nil })
+}
+
+// The pin is a part of the declaration: the turn that writes it tells of the generation that it makes.
+func TestConditionsAreOfThePinnedDeclaration(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	c.Live = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{
+		Patch: func(ctx context.Context, api client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := api.Patch(ctx, o, p, opts...); err != nil {
+				return err
+			}
+			if of, ok := o.(*region.OpenStackCluster); ok && of.Spec.Pinned != nil {
+				of.Generation++ // as the API server does, and the fake one does not
+				return api.Update(ctx, of)
+			}
+			return nil
+		}})
+	w.turn(c)
+	o := w.cluster()
+	if k := w.condition(region.ConditionConfigured); o.Spec.Pinned == nil || o.Generation == 0 || k.ObservedGeneration != o.Generation {
+		t.Errorf("generation %d, %+v", o.Generation, k)
+	}
 }
 
 // What is wrong with the folder of images is told; it does not keep a cluster from being looked at.
