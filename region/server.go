@@ -174,6 +174,9 @@ type ShutdownStatus struct {
 	Requested metav1.Time `json:"requested"`
 	// Consent that it was asked by.
 	Consent Consent `json:"consent"`
+	// BMCAddress is the address and port of the BMC that was asked. Behind another one may be another machine.
+	// +optional
+	BMCAddress string `json:"bmcAddress,omitempty"`
 }
 
 // ReinstallationStatus is written when no guest was left on the host, before its rights are removed.
@@ -217,6 +220,10 @@ type NetbootStatus struct {
 	// ObservedOff is when the BMC said, before that, that the machine is off.
 	// +optional
 	ObservedOff *metav1.Time `json:"observedOff,omitempty"`
+	// BMCAddress is the address and port of the BMC that was asked. When the server's BMC is another one, this boot is over:
+	// behind that may be another machine.
+	// +optional
+	BMCAddress string `json:"bmcAddress,omitempty"`
 	// Answered is when the machine was first given a ticket in this boot.
 	// +optional
 	Answered *metav1.Time `json:"answered,omitempty"`

@@ -68,7 +68,7 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 		return nil, nil
 	}
 	token, err := s.issue(ctx, kindTicket, srv, map[string]string{
-		keyMAC: m.MAC.String(), keyAddress: srv.Status.Netboot.Address, keySystemUUID: m.UUID,
+		keyMAC: m.MAC.String(), keyAddress: srv.Status.Netboot.Address, keySystemUUID: m.UUID, keyBMCAddress: srv.Status.Netboot.BMCAddress,
 		keyRequested: stamp(srv.Status.Netboot.Requested.Time), keyExpires: stamp(now.Add(server.TicketTime))})
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (s *Server) recordNetboot(ctx context.Context, srv *region.Server, m Machin
 	switch {
 	case answer && n.Answered == nil:
 		n.Answered, n.AnsweredMACAddress = n.LastSeen, n.MACAddress
-	case !answer && server.Restarted(before.Status):
+	case !answer && server.Restarted(before):
 		n.Ended = n.LastSeen
 	}
 	// Of two that ask at the same time one is answered.

@@ -38,6 +38,10 @@ func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *cor
 		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s is of the network boot at %s, the last one was asked for at %s; netboot the machine again",
 			srv.Name, stamp(requested), stamp(n.Requested.Time))
 	}
+	if asked, has := string(secret.Data[keyBMCAddress]), server.BMCAddress(srv.Spec.BMC); asked != "" && asked != has {
+		return nil, nil, refusal(enroll.ReasonTokenUnknown, "the ticket of server %s was given to the machine with the BMC at %s, the server's BMC is now at %q; "+
+			"power the machine off", srv.Name, asked, has)
+	}
 	return srv, secret, nil
 }
 
@@ -91,7 +95,7 @@ func recordUse(st *region.ServerStatus, ticket *corev1.Secret, now time.Time) {
 	}
 	n := st.Netboot
 	if requested, err := time.Parse(time.RFC3339, string(ticket.Data[keyRequested])); err == nil && n.Requested == nil {
-		n.Requested = &metav1.Time{Time: requested}
+		n.Requested, n.BMCAddress = &metav1.Time{Time: requested}, string(ticket.Data[keyBMCAddress])
 		n.Answered, n.AnsweredMACAddress = &metav1.Time{Time: issued(ticket)}, string(ticket.Data[keyMAC])
 		n.Attempts = max(n.Attempts, 1)
 	}

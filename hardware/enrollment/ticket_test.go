@@ -263,6 +263,8 @@ func TestTicketOfEarlierVersion(t *testing.T) {
 // A status that is lost while an installer runs is filled again from the ticket, so that regiond still knows that it started the machine.
 func TestTicketRestoresTheRecord(t *testing.T) {
 	w := newWorld(t)
+	const bmc = "10.98.0.11:623"
+	w.set(func(s *region.ServerStatus) { s.Netboot.BMCAddress = bmc })
 	asked := w.get1("s1").Status.Netboot.Requested
 	ticket := w.netboot(uuid1, "SN1", mac1)
 	if code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), nil); code != 200 {
@@ -272,8 +274,29 @@ func TestTicketRestoresTheRecord(t *testing.T) {
 	if code, reason := w.send(enroll.PathProgress, ticket.Token, enroll.Progress{Stage: "Writing"}, nil); code != 204 {
 		t.Fatal(code, reason)
 	}
-	if n := w.get1("s1").Status.Netboot; n == nil || !n.Requested.Equal(asked) || n.Answered == nil || n.AnsweredMACAddress != mac1 {
+	if n := w.get1("s1").Status.Netboot; n == nil || !n.Requested.Equal(asked) || n.Answered == nil || n.AnsweredMACAddress != mac1 || n.BMCAddress != bmc {
 		t.Errorf("record %+v", n)
+	}
+}
+
+// A ticket holds good only for the machine behind the BMC that was asked: an address may be corrected while an installer runs.
+func TestTicketIsOfItsBMC(t *testing.T) {
+	w := newWorld(t)
+	w.set(func(s *region.ServerStatus) { s.Netboot.BMCAddress = "10.98.0.11:623" })
+	ticket := w.netboot(uuid1, "SN1", mac1)
+	if code, reason := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), nil); code != 200 {
+		t.Fatal(code, reason)
+	}
+	s := w.get1("s1")
+	s.Spec.BMC.Address = "10.98.0.13"
+	if err := w.api.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if code, reason := w.send(enroll.PathProgress, ticket.Token, enroll.Progress{Stage: "Installed"}, nil); code != 401 || reason != enroll.ReasonTokenUnknown {
+		t.Errorf("%d %s", code, reason)
+	}
+	if i := w.get1("s1").Status.Installation; i.Stage == region.StageInstalled {
+		t.Error("the server counts as installed by a machine that is not behind its BMC")
 	}
 }
 

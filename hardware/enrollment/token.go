@@ -37,6 +37,7 @@ const (
 	keyHostUID    = "hostUID"    // join: whom it was issued for, if regiond did not install it
 	keyExpires    = "expires"    // RFC 3339, if it does by itself
 	keyRequested  = "requested"  // ticket: RFC 3339, the network boot that it was given in
+	keyBMCAddress = "bmcAddress" // ticket: of the BMC that this network boot was asked of
 	keySystemUUID = "systemUUID" // SMBIOS UUID of the machine
 	keyMAC        = "macAddress" // ticket: of the interface that netbooted
 	keyAddress    = "address"    // ticket: leased to that interface

@@ -18,9 +18,13 @@ type boot struct {
 	stage    region.InstallStage
 	refused  bool
 	attempts int32
+	// elsewhere is the address of the BMC that was asked, when the server has another one now.
+	elsewhere string
 }
 
-func lastBoot(s region.ServerStatus) (b boot) {
+// lastBoot is what the record says of the server with this BMC. What was asked of another BMC tells nothing of what the machine
+// runs: an address may have been corrected, or two of them exchanged.
+func lastBoot(bmc region.BMCEndpoint, s region.ServerStatus) (b boot) {
 	n := s.Netboot
 	if n == nil || n.Requested == nil {
 		return b
@@ -31,9 +35,13 @@ func lastBoot(s region.ServerStatus) (b boot) {
 		}
 		return t.Time
 	}
-	// The record is begun anew with each request: what is in it is of this boot, whatever the clock was set to meanwhile.
-	b.requested, b.attempts = n.Requested.Time, n.Attempts
-	b.answered, b.reported, b.ended = of(n.Answered), of(n.Reported), of(n.Ended)
+	b.requested, b.ended = n.Requested.Time, of(n.Ended)
+	if n.BMCAddress != "" && n.BMCAddress != BMCAddress(bmc) { // earlier versions recorded no address
+		b.elsewhere = n.BMCAddress
+		return b
+	}
+	// Each request starts a new record: what is in it is of this boot, whatever the clock was set to meanwhile.
+	b.attempts, b.answered, b.reported = n.Attempts, of(n.Answered), of(n.Reported)
 	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || !i.LastReport.Before(n.Requested)) {
 		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != ""
 	}
@@ -46,7 +54,7 @@ func (b boot) last() time.Time { return latest(b.requested, latest(b.answered, b
 // own says whether what the machine runs is that boot, so that it may be ended. A record is believed for a short time
 // only: while regiond was away someone may have started something else.
 func (b boot) own(now time.Time) bool {
-	return !b.requested.IsZero() && b.ended.IsZero() && !b.refused && b.stage != region.StageInstalled &&
+	return !b.requested.IsZero() && b.ended.IsZero() && b.elsewhere == "" && !b.refused && b.stage != region.StageInstalled &&
 		!b.last().After(now) && now.Before(b.last().Add(bootLife))
 }
 
@@ -88,11 +96,13 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 	if !wanted.Needed {
 		return wanted
 	}
-	b := lastBoot(f.Status)
+	b := lastBoot(w.Spec.BMC, f.Status)
 	known := knownMACs(w, f)
 	switch {
 	case b.requested.IsZero():
 		return Job{Because: "regiond has not asked for this network boot; power the machine off to have it inspected"}
+	case b.elsewhere != "":
+		return Job{Because: fmt.Sprintf("the network boot that regiond asked for at %s was asked of the BMC at %s", stamp(b.requested), b.elsewhere)}
 	case f.Status.Power != region.PowerOn:
 		return Job{Because: "its BMC does not say that the machine is on"}
 	case !b.ended.IsZero():
@@ -114,8 +124,8 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 
 // Restarted says whether a machine that asks by network must have restarted since its installer spoke: what it runs from then on
 // regiond did not start.
-func Restarted(s region.ServerStatus) bool {
-	b := lastBoot(s)
+func Restarted(s *region.Server) bool {
+	b := lastBoot(s.Spec.BMC, s.Status)
 	return !b.reported.IsZero() && b.ended.IsZero() && b.stage != region.StageInstalled
 }
 

@@ -212,10 +212,11 @@ func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
 	}
 	switch a := d.Action.(type) {
 	case ShutDown:
-		s.Shutdown = &region.ShutdownStatus{Requested: metav1.NewTime(now), Consent: a.Consent}
+		s.Shutdown = &region.ShutdownStatus{Requested: metav1.NewTime(now), Consent: a.Consent, BMCAddress: BMCAddress(w.Spec.BMC)}
 	case Netboot:
 		old := s.Netboot
-		s.Netboot = &region.NetbootStatus{Requested: &metav1.Time{Time: now}, ObservedOff: &metav1.Time{Time: a.ObservedOff}, Attempts: a.Attempt}
+		s.Netboot = &region.NetbootStatus{Requested: &metav1.Time{Time: now}, ObservedOff: &metav1.Time{Time: a.ObservedOff},
+			BMCAddress: BMCAddress(w.Spec.BMC), Attempts: a.Attempt}
 		if old != nil {
 			s.Netboot.LastSeen, s.Netboot.MACAddress, s.Netboot.Address = old.LastSeen, old.MACAddress, old.Address
 		}

@@ -40,11 +40,15 @@ type decider struct {
 func (d *decider) run() {
 	var blocked, terminal bool
 	d.bmc, blocked, terminal = bmcCondition(d.w, d.f)
+	d.boot = lastBoot(d.w.Spec.BMC, d.f.Status)
+	since, installed := installation(d.w, d.f, d.now)
+	if d.boot.elsewhere != "" && !installed {
+		d.InventoryOver, d.f.Status.Inventory = true, nil // a machine behind another BMC reported it
+	}
 	d.inspected = d.inspection()
-	d.boot = lastBoot(d.f.Status)
 	d.SeenOff = d.f.BMC.Outcome == OutcomeAnswered && d.f.BMC.made(d.w, d.f) && d.f.BMC.Power == region.PowerOff
 	// The state from before the power-on is not among the observations any more: the order replaced it.
-	d.BootEnded = d.SeenOff && !d.boot.requested.IsZero() && d.boot.ended.IsZero()
+	d.BootEnded = (d.SeenOff || d.boot.elsewhere != "") && !d.boot.requested.IsZero() && d.boot.ended.IsZero()
 
 	if len(d.f.Duplicates) > 0 {
 		// Two matches are a fault, not a choice: neither is touched.
@@ -52,6 +56,9 @@ func (d *decider) run() {
 			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", bounded.List(d.f.Duplicates, ", ")))
 		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonDuplicateIdentity, d.bmc.Message)
 		d.stop(region.PhaseFailed, region.ReasonDuplicateIdentity, d.bmc.Message)
+		if d.f.BMC.Outcome != OutcomeAnswered || !d.f.BMC.made(d.w, d.f) {
+			d.probeWhenDue() // an address was corrected: the BMC there may be another machine's
+		}
 		return
 	}
 
@@ -59,7 +66,6 @@ func (d *decider) run() {
 		d.retire(blocked)
 		return
 	}
-	since, installed := installation(d.w, d.f, d.now)
 	d.ReinstallationOver = d.f.Status.Reinstallation != nil && (installed || d.w.Reinstallation == nil)
 	if installed {
 		if reinstall(d.w, since, d.now) {
@@ -232,6 +238,9 @@ func (d Decision) Apply(s *region.ServerStatus, now time.Time) {
 	s.Phase = d.Phase
 	if d.BootEnded {
 		s.Netboot.Ended = &metav1.Time{Time: now}
+	}
+	if d.InventoryOver {
+		s.Inventory = nil
 	}
 	if d.SeenOff {
 		s.Shutdown = nil

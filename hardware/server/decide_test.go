@@ -176,6 +176,29 @@ func TestDecide(t *testing.T) {
 		{name: "netboot not seen for an hour, regiond was away: someone else's by now", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot, f.Listening = &region.NetbootStatus{Requested: ago(time.Hour), Attempts: 1}, now.Add(-time.Second)
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "last heard of at 2026-03-01T11:00:00Z"},
+		{name: "netboot asked of this BMC", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), BMCAddress: "10.98.0.11:623", Attempts: 1}
+			w.Spec.BMC.Address, w.Spec.BMC.Port = "::ffff:10.98.0.11", 0 // the same, in other words
+		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout"},
+		{name: "netboot asked of another BMC, address corrected", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), BMCAddress: "10.98.0.5:623", Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "asked of the BMC at 10.98.0.5:623"},
+		{name: "installer of another BMC's machine fell silent", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageWriting, 4*time.Minute)(w, f)
+			f.Status.Netboot.BMCAddress = "10.98.0.11:6230"
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},
+		{name: "netboots of another BMC's machine are not this one's attempts", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageFailed, time.Second)(w, f)
+			f.Status.Netboot.BMCAddress, f.Status.Netboot.Attempts = "10.98.0.5:623", 9
+			w.Profiles[0].RootDisk.SerialNumber = "D9" // and its disks are not this one's
+		}, action: netboot, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Netbooting"},
+		{name: "another BMC was asked to shut down: this one is asked first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			w.Spec.TakeoverUntil = ago(-time.Hour)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentTakeover, BMCAddress: "10.98.0.5:623"}
+		}, action: server.ShutDown{Consent: region.ConsentTakeover}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "ShuttingDown"},
+		{name: "duplicate whose address was corrected: it may not be one any more", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Duplicates, w.Generation = []string{"s2"}, 4
+		}, action: server.Probe{}, phase: region.PhaseFailed, kind: region.ConditionReady, status: "False", reason: "DuplicateIdentity"},
 		{name: "netboot from the future: the clock was set back", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(-time.Hour), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},

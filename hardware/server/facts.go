@@ -146,6 +146,8 @@ type Decision struct {
 	ReinstallationOver bool
 	// BootEnded: the network boot that regiond asked for is seen to be over.
 	BootEnded bool
+	// InventoryOver: the inventory was reported by a machine behind another BMC than the server has now.
+	InventoryOver bool
 	// SeenOff: the machine is off, so no shutdown is waited for any more.
 	SeenOff bool
 	// After is when to decide again if nothing happens until then. Zero: only an event matters.

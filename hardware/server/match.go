@@ -21,6 +21,15 @@ func Endpoint(b region.BMCEndpoint) (ap netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(port)), true
 }
 
+// BMCAddress is the address and port of a BMC as records name it, empty when it has none that is valid.
+func BMCAddress(b region.BMCEndpoint) string {
+	ap, ok := Endpoint(b)
+	if !ok {
+		return ""
+	}
+	return ap.String()
+}
+
 // IdentityIndex is the name of the field index over IdentityKeys.
 const IdentityIndex = "identity"
 

@@ -95,6 +95,8 @@ func (d *decider) leaveAlone() {
 	b := d.boot
 	why := "it was on when it was found"
 	switch {
+	case b.elsewhere != "":
+		why = fmt.Sprintf("the network boot that regiond asked for at %s was asked of the BMC at %s, which is not this server's any more", stamp(b.requested), b.elsewhere)
 	case b.refused:
 		why = "its installation was refused at " + stamp(b.reported) + ", and it is on"
 	case !b.ended.IsZero():

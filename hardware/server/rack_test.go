@@ -39,6 +39,7 @@ type rack struct {
 	now     time.Time
 	api     *store
 	boxes   []*box
+	moved   int             // machines that came with a corrected address
 	twin    map[string]bool // a second Server of the machine's BMC is there
 	killed  bool            // regiond ends in this turn, between its journal and the effect
 	control *server.Controller
@@ -227,6 +228,8 @@ var events = []event{
 	{"the clock is set", 1, func(_ context.Context, r *rack, _ *box) {
 		r.now = r.now.Add(time.Duration(r.rng.IntN(9)-4) * 20 * time.Minute)
 	}},
+	{"its BMC's address is corrected", 1, func(_ context.Context, r *rack, b *box) { r.correct(b) }},
+	{"the BMC addresses of two servers are exchanged", 1, func(ctx context.Context, r *rack, _ *box) { r.exchange(ctx) }},
 	{"a second server is declared for it, or removed", 1, func(_ context.Context, r *rack, b *box) {
 		if r.twin[b.name] = !r.twin[b.name]; r.twin[b.name] {
 			r.declare(b.name+"-twin", b)
@@ -293,7 +296,7 @@ func TestRack(t *testing.T) {
 				}
 			}
 			for _, what := range []string{"ticket", "write", "adoption", "refusal", "shutdown by TakeoverUntil", "shutdown by Retired", "shutdown by ReinstallAfter",
-				"shutdown by OwnNetworkBoot", "cut by TakeoverUntil", "cut by Retired", "cut by OwnNetworkBoot", "replacement"} {
+				"shutdown by OwnNetworkBoot", "corrected address in a network boot", "exchanged addresses in a network boot", "cut by TakeoverUntil", "cut by Retired", "cut by OwnNetworkBoot", "replacement"} {
 				if did[what] == 0 && *rackSeed == 0 && *rackHistories >= 1000 {
 					t.Errorf("no history had a %s: the simulation does not get there; it had %v", what, did)
 				}

@@ -10,8 +10,9 @@ import (
 // the only way in which a system that regiond did not load itself is ended.
 func (d *decider) shutDown(consent region.Consent, mayCut bool) {
 	s := d.f.Status.Shutdown
-	// A request that is long past was made of another run of the machine, which regiond did not see the end of.
-	if s == nil || s.Consent != consent || s.Requested.After(d.now) || !d.now.Before(s.Requested.Add(3*shutdownTime)) {
+	// A request that is long past was made of another run of the machine, which regiond did not see the end of; one of another
+	// BMC, maybe of another machine.
+	if s == nil || s.Consent != consent || s.BMCAddress != "" && s.BMCAddress != BMCAddress(d.w.Spec.BMC) || s.Requested.After(d.now) || !d.now.Before(s.Requested.Add(3*shutdownTime)) {
 		d.Action = ShutDown{Consent: consent}
 		return
 	}
