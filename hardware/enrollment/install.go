@@ -61,6 +61,7 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 			func(st *region.ServerStatus) {
 				st.Inventory = inv
 				recordUse(st, ticket, now)
+				st.Netboot.Ended = &metav1.Time{Time: now} // what its disk holds regiond did not start to install
 			})
 	}
 	stage := region.InstallationStatus{Stage: region.StageInspecting, Started: &metav1.Time{Time: now}, LastReport: &metav1.Time{Time: now}}

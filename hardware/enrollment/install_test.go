@@ -83,6 +83,9 @@ func TestInstallation(t *testing.T) {
 	if code, _ := w.send(enroll.PathInventory, ticket.Token, report(uuid1, mac1), &i); code != 200 || !i.BootDisk {
 		t.Errorf("inventory after the end: %d %+v", code, i)
 	}
+	if n := w.get1("s1").Status.Netboot; n.Ended == nil {
+		t.Errorf("the machine boots its disk, and the network boot is not over: %+v", n)
+	}
 	if again := w.netboot(uuid1, "SN1", mac1); again != nil {
 		t.Error("an installed server was given a ticket")
 	}

@@ -45,6 +45,9 @@ func lastBoot(bmc region.BMCEndpoint, s region.ServerStatus) (b boot) {
 	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || !i.LastReport.Before(n.Requested)) {
 		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != ""
 	}
+	if b.stage == "" && !b.reported.IsZero() {
+		b.stage = region.StageInspecting // it spoke, and nothing of what it said is left
+	}
 	return b
 }
 

@@ -225,6 +225,12 @@ func TestDecide(t *testing.T) {
 		{name: "loader seen", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), Answered: ago(time.Minute), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "LoadingInstaller"},
+		{name: "installer spoke, its report is lost", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), ObservedOff: ago(2 * time.Minute), Answered: ago(time.Minute), Reported: ago(time.Second), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Inspecting"},
+		{name: "installer spoke, its report is lost, and the machine is off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), ObservedOff: ago(2 * time.Minute), Answered: ago(time.Minute), Reported: ago(time.Second), Attempts: 1}
+		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost", message: "in stage Inspecting after"},
 		{name: "netbooted by itself, unasked", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{LastSeen: ago(time.Minute)}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown"},

@@ -161,8 +161,8 @@ func (d *decider) followInstaller() {
 		d.Action = PowerOff{Consent: region.ConsentOwnBoot}
 	default:
 		do := "nothing to do"
-		if m := d.f.Status.Installation.Message; m != "" {
-			do = m
+		if i := d.f.Status.Installation; i != nil && i.Message != "" {
+			do = i.Message
 		}
 		d.say(string(b.stage), waiting("the installer to finish stage "+string(b.stage), d.stageSince(d.target.Type, string(b.stage)), do))
 		d.again(late.Sub(d.now))
