@@ -117,7 +117,7 @@ const (
 	ReasonNetbooting = "Netbooting"
 	// ReasonWaitingForNetboot: it was powered on, and has not asked for its script yet.
 	ReasonWaitingForNetboot = "WaitingForNetboot"
-	// ReasonNetbootTimeout: it was powered on and never asked. It is tried again with back-off.
+	// ReasonNetbootTimeout: it was powered on and never asked, or was told to boot its disk. It is tried again with back-off.
 	ReasonNetbootTimeout = "NetbootTimeout"
 	// ReasonLoadingInstaller: it was given a ticket, and loads the installer.
 	ReasonLoadingInstaller = "LoadingInstaller"

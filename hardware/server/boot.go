@@ -119,7 +119,7 @@ func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
 	case !b.answered.IsZero() && !strings.EqualFold(f.Status.Netboot.AnsweredMACAddress, mac):
 		return Job{Because: fmt.Sprintf("the ticket of this network boot was given to MAC address %s, not %s", f.Status.Netboot.AnsweredMACAddress, mac)}
 	case len(known) > 0 && !containsFold(known, mac):
-		return Job{Because: fmt.Sprintf("the server's NICs are known as %s, not %s; if a NIC was replaced, delete the server: it is found again",
+		return Job{Because: fmt.Sprintf("the server's NICs are known as %s, not %s; if that is a new NIC of it, add the address to macAddresses of the server",
 			strings.Join(known, ", "), mac)}
 	}
 	return Job{Needed: true, Because: "regiond asked for this network boot at " + stamp(b.requested)}

@@ -169,6 +169,17 @@ func TestDecide(t *testing.T) {
 		{name: "netboot not seen: off first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
 		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "edge port (STP) and LACP fallback"},
+		{name: "netboot asked for by a NIC that is not known", power: region.PowerOn, with: newNIC(time.Minute), action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot",
+			message: "it asked for its script at 2026-03-01T11:59:30Z from MAC address 52:54:00:00:00:99, and was told to boot its disk: the server's NICs are known as 52:54:00:00:00:01, 52:54:00:00:00:02, not"},
+		{name: "netboot asked for by a NIC that is not known, off first", power: region.PowerOn, with: newNIC(6 * time.Minute), action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout",
+			message: "if that is a new NIC of it, add the address to macAddresses of the server; it is tried again"},
+		{name: "netboot asked for by a NIC that is declared since", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			newNIC(time.Minute)(w, f)
+			w.Spec.MACAddresses = []string{"52:54:00:00:00:99"}
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot", message: "the reason has passed since"},
+		{name: "netboot last seen before it was requested", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), LastSeen: ago(6 * time.Minute), Attempts: 1}
+		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "it has not asked"},
 		{name: "netboot not seen, no system shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), Attempts: 1}
 			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentOwnBoot}
@@ -477,6 +488,14 @@ func TestDecide(t *testing.T) {
 
 func netboot0(attempt int32) server.Netboot {
 	return server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: attempt, ObservedOff: now.Add(-time.Second)}
+}
+
+// newNIC is a machine that was powered on a while ago, and has asked for its script from a NIC that it did not report before.
+func newNIC(requested time.Duration) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		f.Status.Inventory, f.Status.Power = machine(), region.PowerOn
+		f.Status.Netboot = &region.NetbootStatus{Requested: ago(requested), LastSeen: ago(30 * time.Second), MACAddress: "52:54:00:00:00:99", Attempts: 1}
+	}
 }
 
 func running(stage region.InstallStage, last time.Duration) func(*server.Wish, *server.Facts) {

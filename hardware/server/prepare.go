@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -114,19 +115,33 @@ func (d *decider) leaveAlone() {
 		why+", and regiond ends nothing that it did not start: power it off to have it inspected, or allow regiond to, by a time in spec.takeoverUntil"))
 }
 
-// followFirmware waits for the machine to ask for its script.
+// followFirmware waits for the machine to ask for its script, and to be given the installer.
 func (d *decider) followFirmware() {
 	b := d.boot
+	denied := d.denied()
 	late := b.deadline(netbootDeadline(b.attempts), d.f.Listening)
 	if d.now.Before(late) {
-		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, "nothing to do"))
+		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, cmp.Or(denied, "nothing to do")))
 		d.again(late.Sub(d.now))
 		return
 	}
-	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, fmt.Sprintf(
+	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, cmp.Or(denied, fmt.Sprintf(
 		"it has not asked regiond for its script in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) "+
-			"and LACP fallback, and enable PXE in the firmware; it is tried again", b.attempts)))
+			"and LACP fallback, and enable PXE in the firmware", b.attempts))+"; it is tried again"))
 	d.shutDown(region.ConsentOwnBoot, true) // firmware that found no network may have gone on to a disk
+}
+
+// denied says that, and why, the machine was told to boot its disk when it asked in this boot. It is empty when it has not asked.
+func (d *decider) denied() string {
+	n := d.f.Status.Netboot
+	if n.LastSeen == nil || !n.LastSeen.After(n.Requested.Time) {
+		return ""
+	}
+	because := "the reason has passed since"
+	if job := NeedsJob(d.w, d.f, n.MACAddress, n.LastSeen.Time); !job.Needed {
+		because = job.Because
+	}
+	return fmt.Sprintf("it asked for its script at %s from MAC address %s, and was told to boot its disk: %s", stamp(n.LastSeen.Time), n.MACAddress, because)
 }
 
 // followLoader waits for the installer's first report.
