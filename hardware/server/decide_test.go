@@ -226,6 +226,14 @@ func TestDecide(t *testing.T) {
 		{name: "netboot not seen, off: again", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
 		}, action: netboot0(2), phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		{name: "switched off since it did not netboot: the reason and its advice stay during the back-off", power: region.PowerOff, with: timedOut("NetbootTimeout", 3*time.Minute),
+			action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "NetbootTimeout", message: "check the cabling"},
+		{name: "switched off since its installer was silent", power: region.PowerOff, with: timedOut("InstallerSilent", 3*time.Minute),
+			action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "InstallerSilent", message: "check the cabling"},
+		{name: "lost power in a later boot than the one that timed out", power: region.PowerOff, with: timedOut("NetbootTimeout", time.Hour),
+			action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
+		{name: "lost power while its boot was waited for", power: region.PowerOff, with: timedOut("WaitingForNetboot", 3*time.Minute),
+			action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
 		{name: "ninth attempt waits its back-off", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(20*time.Minute + time.Second), Attempts: 8}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "PowerLost"},
@@ -488,6 +496,15 @@ func TestDecide(t *testing.T) {
 
 func netboot0(attempt int32) server.Netboot {
 	return server.Netboot{Firmware: inventory.FirmwareBIOS, Attempt: attempt, ObservedOff: now.Add(-time.Second)}
+}
+
+// timedOut is a machine that is off during the back-off after its eighth attempt, of which the reason was said a while ago.
+func timedOut(reason string, said time.Duration) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		f.Status.Netboot = &region.NetbootStatus{Requested: ago(15 * time.Minute), Ended: ago(time.Minute), Attempts: 8}
+		f.Status.Conditions = append(f.Status.Conditions, metav1.Condition{Type: region.ConditionReady, Status: metav1.ConditionFalse, Reason: reason,
+			Message: "check the cabling", LastTransitionTime: *ago(said)})
+	}
 }
 
 // newNIC is a machine that was powered on a while ago, and has asked for its script from a NIC that it did not report before.

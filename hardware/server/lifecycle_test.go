@@ -210,7 +210,12 @@ func TestNetbootNeverSeen(t *testing.T) {
 	w := newWorld(t)
 	w.dead = true
 	c := w.controller()
-	w.run(ctx, 2000, always(c), nil, func(s *region.Server) bool { return s.Status.Netboot != nil && s.Status.Netboot.Attempts == 4 })
+	w.run(ctx, 2000, always(c), nil, func(s *region.Server) bool {
+		if r := meta.FindStatusCondition(s.Status.Conditions, region.ConditionReady); r != nil && r.Reason == region.ReasonPowerLost {
+			t.Errorf("at %s regiond itself switched it off: %s", w.now, r.Message)
+		}
+		return s.Status.Netboot != nil && s.Status.Netboot.Attempts == 4
+	})
 	if took := w.now.Sub(now); took < 25*time.Minute || took > 40*time.Minute {
 		t.Errorf("fourth attempt after %s", took)
 	}

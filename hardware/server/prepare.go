@@ -68,12 +68,15 @@ func (d *decider) start() {
 	if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) && b.requested.Before(r.Time) {
 		attempts = 0 // of an earlier job
 	}
+	timedOut := d.switchedOff()
 	tried := fmt.Sprintf("it is tried again (attempt %d was the last)", attempts)
 	switch {
 	case attempts == 0 || b.requested.IsZero():
 		d.say(region.ReasonNetbooting, "waiting for the machine to be powered on for a network boot; nothing to do")
 	case b.stage == region.StageFailed:
 		d.say(region.ReasonInstallerFailed, fmt.Sprintf("the installer failed at %s: %s; %s", stamp(b.reported), d.f.Status.Installation.Message, tried))
+	case timedOut != nil:
+		d.say(timedOut.Reason, timedOut.Message)
 	case !b.reported.IsZero():
 		d.say(region.ReasonPowerLost, fmt.Sprintf("the machine lost power in stage %s after %s; %s", b.stage, stamp(b.reported), tried))
 	default:
@@ -88,6 +91,16 @@ func (d *decider) start() {
 		return
 	}
 	d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
+}
+
+// switchedOff is what is said of a machine that regiond itself switched off because it waited for its boot in vain; it still holds while
+// the machine is off. It is nil when that was said of an earlier boot, or of none.
+func (d *decider) switchedOff() *metav1.Condition {
+	c := meta.FindStatusCondition(d.f.Status.Conditions, region.ConditionReady)
+	if c == nil || c.LastTransitionTime.Time.Before(d.boot.last()) || c.Reason != region.ReasonNetbootTimeout && c.Reason != region.ReasonInstallerSilent {
+		return nil
+	}
+	return c
 }
 
 // leaveAlone what runs on the machine although regiond did not start it. It may be somebody's production: a BMC that was found in a range
