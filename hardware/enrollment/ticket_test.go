@@ -158,7 +158,7 @@ func TestTicketExpires(t *testing.T) {
 	}
 	w.now = w.now.Add(time.Hour)
 	if code, reason := w.send(enroll.PathProgress, ticket.Token, enroll.Progress{Stage: "Writing"}, nil); code != 401 || reason != enroll.ReasonTokenUnknown {
-		t.Errorf("two hours after its first use: %d %s", code, reason)
+		t.Errorf("two hours after its last inventory report: %d %s", code, reason)
 	}
 }
 
