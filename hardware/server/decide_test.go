@@ -180,6 +180,14 @@ func TestDecide(t *testing.T) {
 		{name: "netboot last seen before it was requested", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), LastSeen: ago(6 * time.Minute), Attempts: 1}
 		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "NetbootTimeout", message: "it has not asked"},
+		{name: "asked to shut down, then the slow machine's installer came and fell silent: asked again", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageInspecting, 3*time.Minute)(w, f)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(3*time.Minute + 30*time.Second), Consent: region.ConsentOwnBoot}
+		}, action: server.ShutDown{Consent: region.ConsentOwnBoot}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "InstallerSilent"},
+		{name: "silent installer was asked to shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageInspecting, 5*time.Minute)(w, f)
+			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentOwnBoot}
+		}, action: server.PowerOff{Consent: region.ConsentOwnBoot}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "InstallerSilent"},
 		{name: "netboot not seen, no system shut down", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(8 * time.Minute), Attempts: 1}
 			f.Status.Shutdown = &region.ShutdownStatus{Requested: *ago(2 * time.Minute), Consent: region.ConsentOwnBoot}

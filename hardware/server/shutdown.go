@@ -10,9 +10,7 @@ import (
 // the only way in which a system that regiond did not load itself is ended.
 func (d *decider) shutDown(consent region.Consent, mayCut bool) {
 	s := d.f.Status.Shutdown
-	// A request that is long past was made of another run of the machine, which regiond did not see the end of; one of another
-	// BMC, maybe of another machine.
-	if s == nil || s.Consent != consent || s.BMCAddress != "" && s.BMCAddress != BMCAddress(d.w.Spec.BMC) || s.Requested.After(d.now) || !d.now.Before(s.Requested.Add(3*shutdownTime)) {
+	if !d.pending(s, consent) {
 		d.Action = ShutDown{Consent: consent}
 		return
 	}
@@ -25,6 +23,20 @@ func (d *decider) shutDown(consent region.Consent, mayCut bool) {
 	default:
 		d.again(s.Requested.Add(3 * shutdownTime).Sub(d.now))
 	}
+}
+
+// pending says whether the request was made of what the machine runs now.
+func (d *decider) pending(s *region.ShutdownStatus, consent region.Consent) bool {
+	switch {
+	case s == nil || s.Consent != consent:
+		return false
+	case s.BMCAddress != "" && s.BMCAddress != BMCAddress(d.w.Spec.BMC):
+		return false // maybe of another machine
+	case consent == region.ConsentOwnBoot && s.Requested.Time.Before(d.boot.last()):
+		return false // of the firmware or the boot loader, and the boot went on
+	}
+	// One that is long past was made of another run of the machine, which regiond did not see the end of.
+	return !s.Requested.After(d.now) && d.now.Before(s.Requested.Add(3*shutdownTime))
 }
 
 // takeover says whether the operator allows to end what runs on the server although regiond did not start it.
