@@ -79,6 +79,10 @@ func TestTicketOnlyInRequestedNetworkBoot(t *testing.T) {
 			s.Netboot.Answered, s.Netboot.AnsweredMACAddress = &metav1.Time{Time: w.now.Add(-10 * time.Minute)}, mac1
 		}, false},
 		{"its installer spoke", func(w *world, s *region.ServerStatus) {
+			s.Netboot.Reported = &metav1.Time{Time: w.now}
+		}, false},
+		{"its installer spoke to an earlier version", func(w *world, s *region.ServerStatus) {
+			s.Netboot.ObservedOff = nil
 			s.Installation = &region.InstallationStatus{Stage: region.StageInspecting, LastReport: &metav1.Time{Time: w.now}}
 		}, false},
 		{"an installer spoke in an earlier boot", func(w *world, s *region.ServerStatus) {

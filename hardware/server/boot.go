@@ -42,7 +42,8 @@ func lastBoot(bmc region.BMCEndpoint, s region.ServerStatus) (b boot) {
 	}
 	// Each request starts a new record: what is in it is of this boot, whatever the clock was set to meanwhile.
 	b.attempts, b.answered, b.reported = n.Attempts, of(n.Answered), of(n.Reported)
-	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || !i.LastReport.Before(n.Requested)) {
+	// Earlier versions recorded neither the state before a boot nor the report in it, and their reports are told by the clock.
+	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || n.ObservedOff == nil && !i.LastReport.Before(n.Requested)) {
 		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != ""
 	}
 	if b.stage == "" && !b.reported.IsZero() {

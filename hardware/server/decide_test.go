@@ -252,6 +252,10 @@ func TestDecide(t *testing.T) {
 		{name: "loader seen", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), Answered: ago(time.Minute), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionInspected, status: "False", reason: "LoadingInstaller"},
+		{name: "report of an earlier boot from before the clock was set back", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+			running(region.StageWriting, -time.Hour)(w, f)
+			f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Minute), ObservedOff: ago(time.Minute), Attempts: 2}
+		}, action: server.None{}, phase: region.PhaseInstalling, kind: region.ConditionReady, status: "False", reason: "WaitingForNetboot"},
 		{name: "installer spoke, its report is lost", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			f.Status.Netboot = &region.NetbootStatus{Requested: ago(2 * time.Minute), ObservedOff: ago(2 * time.Minute), Answered: ago(time.Minute), Reported: ago(time.Second), Attempts: 1}
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Inspecting"},
