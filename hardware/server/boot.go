@@ -42,9 +42,10 @@ func lastBoot(bmc region.BMCEndpoint, s region.ServerStatus) (b boot) {
 	}
 	// Each request starts a new record: what is in it is of this boot, whatever the clock was set to meanwhile.
 	b.attempts, b.answered, b.reported = n.Attempts, of(n.Answered), of(n.Reported)
-	// Earlier versions recorded neither the state before a boot nor the report in it, and their reports are told by the clock.
+	// Earlier versions recorded neither the state before a boot nor the report in it: their reports are told by
+	// the clock, and a plan that was refused can't be told from an installer that failed.
 	if i := s.Installation; i != nil && i.LastReport != nil && (n.Reported != nil || n.ObservedOff == nil && !i.LastReport.Before(n.Requested)) {
-		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != ""
+		b.reported, b.stage, b.refused = i.LastReport.Time, i.Stage, i.Refusal != "" || n.Reported == nil && i.Stage == region.StageFailed
 	}
 	if b.stage == "" && !b.reported.IsZero() {
 		b.stage = region.StageInspecting // it spoke, and nothing of what it said is left

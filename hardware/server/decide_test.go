@@ -530,7 +530,8 @@ func newNIC(requested time.Duration) func(*server.Wish, *server.Facts) {
 func running(stage region.InstallStage, last time.Duration) func(*server.Wish, *server.Facts) {
 	return func(w *server.Wish, f *server.Facts) {
 		f.Status.Inventory = machine()
-		f.Status.Netboot = &region.NetbootStatus{Requested: ago(last + 2*time.Minute), Answered: ago(last + time.Minute), Attempts: 1}
+		f.Status.Netboot = &region.NetbootStatus{Requested: ago(last + 2*time.Minute), Answered: ago(last + time.Minute), Attempts: 1,
+			ObservedOff: ago(last + 2*time.Minute), Reported: ago(last)}
 		f.Status.Installation = &region.InstallationStatus{Stage: stage, LastReport: ago(last), Started: ago(last)}
 	}
 }

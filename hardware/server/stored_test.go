@@ -20,6 +20,8 @@ func TestStatusOfEarlierVersion(t *testing.T) {
 			"installation":{"stage":"Writing","started":"2026-03-01T11:59:30Z","lastReport":"2026-03-01T11:59:50Z"}}`, region.PowerOn, server.None{}, false},
 		{"an installer that fell silent is started again", `{"netboot":{"requested":"2026-03-01T11:50:00Z","lastSeen":"2026-03-01T11:51:00Z","attempts":1},
 			"installation":{"stage":"Writing","started":"2026-03-01T11:51:30Z","lastReport":"2026-03-01T11:52:00Z"}}`, region.PowerOn, server.PowerOff{Consent: region.ConsentOwnBoot}, false},
+		{"a machine whose installation was refused is left alone", `{"netboot":{"requested":"2026-03-01T11:58:00Z","lastSeen":"2026-03-01T11:59:00Z","attempts":1},
+			"installation":{"stage":"Failed","started":"2026-03-01T11:59:30Z","lastReport":"2026-03-01T11:59:50Z","message":"disk sda holds LVM"}}`, region.PowerOn, server.None{}, false},
 		{"a network boot that was just asked for is answered", `{"power":"On","netboot":{"requested":"2026-03-01T11:59:00Z","attempts":1}}`, region.PowerOn, server.None{}, true},
 		{"a machine that came by itself is left alone", `{"power":"On","netboot":{"lastSeen":"2026-03-01T11:00:00Z","macAddress":"52:54:00:00:00:01"}}`, region.PowerOn, server.None{}, false},
 		{"one that was refused when it came by itself, too", `{"power":"On","netboot":{"lastSeen":"2026-03-01T11:00:00Z"},
