@@ -75,7 +75,8 @@ func (d *decider) run() {
 		d.inService(since, blocked)
 		return
 	}
-	d.Reinstalling = d.w.Reinstallation != nil
+	// A younger host is that of the new system, which was installed although the end of that was not heard.
+	d.Reinstalling = d.w.Reinstallation != nil && d.f.Host != nil && !d.f.Host.CreationTimestamp.After(d.w.Reinstallation.Accepted.Time)
 	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, region.ReasonNotInstalled, "waiting for the inspection; nothing to do")
 	if blocked {
 		phase := region.PhaseInstalling

@@ -140,7 +140,7 @@ type Decision struct {
 	Installed bool
 	// Accepted: the reinstallation that spec.reinstallAfter asks for begins now. The rights of the present system end.
 	Accepted bool
-	// Reinstalling: one was accepted, so the host of the old system is to be removed if it is still there.
+	// Reinstalling: one was accepted, and the host of the old system is still there and is to be removed.
 	Reinstalling bool
 	// ReinstallationOver: what was accepted is done, or not asked for any more.
 	ReinstallationOver bool
