@@ -151,7 +151,7 @@ func newManager(c Config) (manager.Manager, error) {
 	if metrics == "" {
 		metrics = "0" // controller-runtime's word for none
 	}
-	again := true // a second Run in one process is no mistake
+	again := true // a second Run in one process is not a mistake
 	return ctrl.NewManager(conf, manager.Options{
 		Scheme:  scheme.New(),
 		Logger:  logr.FromSlogHandler(c.Log.Handler()),

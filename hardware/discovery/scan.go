@@ -229,7 +229,7 @@ func claimants(s *region.Server, all []found) int {
 // look examines the BMC address that is recorded for a server.
 func (d *Discovery) look(ctx context.Context, s *region.Server) evidence {
 	if old, ok := server.Endpoint(s.Spec.BMC); ok {
-		if answers, err := d.Scan(ctx, []netip.AddrPort{old}); err != nil || len(answers) > 0 { // unsure is no reason to change anything
+		if answers, err := d.Scan(ctx, []netip.AddrPort{old}); err != nil || len(answers) > 0 { // when unsure, nothing is changed
 			delete(d.silent, s.UID)
 			return evidence{answers: true}
 		}

@@ -40,7 +40,7 @@ func Enroll(ctx context.Context, c client.Client, e Enrollment) (identity.Identi
 		return identity.Identity{}, fmt.Errorf("enroll host %s: %w", e.Name, err)
 	}
 	if !isLabel(e.Name) {
-		return fail(fmt.Errorf("%q is no DNS label (RFC 1123): up to 63 of a-z, 0-9 and '-'", e.Name))
+		return fail(fmt.Errorf("%q is not a DNS label (RFC 1123): up to 63 of a-z, 0-9 and '-'", e.Name))
 	}
 	var regions region.RegionList
 	if err := c.List(ctx, &regions); err != nil {

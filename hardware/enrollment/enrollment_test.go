@@ -43,7 +43,7 @@ func (w *world) enrollment(name string) enrollment.Enrollment {
 func TestEnroll(t *testing.T) {
 	w := newWorld(t)
 	w.provisioned(t)
-	for name, want := range map[string]string{"s1": "there is a server", "A.b": "no DNS label"} {
+	for name, want := range map[string]string{"s1": "there is a server", "A.b": "not a DNS label"} {
 		if _, err := enrollment.Enroll(t.Context(), w.api, w.enrollment(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

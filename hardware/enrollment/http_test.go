@@ -62,7 +62,7 @@ func TestMalformedBodies(t *testing.T) {
 		}
 	}
 	c.CloseIdleConnections()
-	// What is no TLS at all is dropped.
+	// What is not TLS at all is dropped.
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "https://"))
 	if err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// A marker that was written by a clock that was wrong is no reason to ignore later requests.
+// Later requests are not ignored because a clock that was wrong wrote the marker.
 func TestAdoptionOfMarkerFromTheFuture(t *testing.T) {
 	w := newWorld(t)
 	ticket := w.netboot(uuid1, "SN1", mac1)

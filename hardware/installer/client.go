@@ -103,7 +103,7 @@ func (c *client) post(ctx context.Context, path string, body, answer any) error 
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("POST %s: the answer is no JSON of the expected form: %w", request.URL, err)
+		return fmt.Errorf("POST %s: the answer is not JSON of the expected form: %w", request.URL, err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 const (
 	// settleQuiet is how long the kernel has to be silent about storage.
 	settleQuiet = 10 * time.Second
-	// settleWithin bounds the waiting: a bus that keeps talking, or a machine without disks, is no reason to wait for ever.
+	// settleWithin bounds the waiting for a bus that keeps talking, and on a machine without disks.
 	settleWithin = 60 * time.Second
 )
 

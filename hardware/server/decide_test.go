@@ -141,7 +141,7 @@ func TestDecide(t *testing.T) {
 		{name: "power unknown: nothing is done", power: region.PowerUnknown, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "Probing"},
 		// What runs may be somebody's production, also when regiond lost all it knew of it.
 		{name: "new and on: left alone", power: region.PowerOn, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "power it off to have it inspected"},
-		{name: "new and on, an installation is asked for: that is no consent to end what runs", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
+		{name: "new and on, an installation is asked for: that is not consent to end what runs", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
 			w.Spec.ReinstallAfter = ago(time.Minute)
 		}, action: server.None{}, phase: region.PhaseInspecting, kind: region.ConditionReady, status: "False", reason: "RunningUnknown", message: "spec.takeoverUntil"},
 		{name: "new and on, its takeover is allowed: shut down first", power: region.PowerOn, with: func(w *server.Wish, f *server.Facts) {
@@ -393,7 +393,7 @@ func TestDecide(t *testing.T) {
 			alive("True", time.Hour)(w, f)
 			f.Status = region.ServerStatus{}
 		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent"},
-		{name: "a host of an earlier server is no evidence", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
+		{name: "a host of an earlier server is not evidence", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {
 			alive("True", 5*time.Second)(w, f)
 			f.Status.Installation = nil
 			f.Host.Spec.ServerUID = "another"

@@ -103,7 +103,7 @@ func diskMismatch(sel region.DiskSelector, d inventory.Disk) string {
 		}
 		q, err := resource.ParseQuantity(limit.value)
 		if err != nil {
-			return fmt.Sprintf("%s %q, which is no quantity", limit.name, limit.value)
+			return fmt.Sprintf("%s %q, which is not a quantity", limit.name, limit.value)
 		}
 		if limit.outside(q.Value()) {
 			return limit.name + " " + limit.value

@@ -58,7 +58,7 @@ func TestPlan(t *testing.T) {
 			with: func(w *server.Wish) { w.Profiles[0].RootDisk.MaxSize = "1T" }, disk: "A"},
 		{name: "by model", disks: []inventory.Disk{disk("sda", "A"), disk("sdb", "B", func(d *inventory.Disk) { d.Model = "S4510" })},
 			with: func(w *server.Wish) { w.Profiles[0].RootDisk.Model = "PM*" }, disk: "A"},
-		{name: "malformed quantity fits nothing", disks: []inventory.Disk{disk("sda", "A")}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.MinSize = "big" }, reason: "DiskNotSelected", parts: []string{"no quantity"}},
+		{name: "malformed quantity fits nothing", disks: []inventory.Disk{disk("sda", "A")}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.MinSize = "big" }, reason: "DiskNotSelected", parts: []string{"not a quantity"}},
 		{name: "foreign data", disks: []inventory.Disk{disk("sda", "A", foreign)}, reason: "DiskNotSelected", parts: []string{"holds LVM", "overwrite: true"}},
 		{name: "foreign data, overwrite", disks: []inventory.Disk{disk("sda", "A", foreign)}, with: func(w *server.Wish) { w.Profiles[0].RootDisk.Overwrite = true }, disk: "A", overwrite: true},
 		{name: "a shared file system is never overwritten", disks: []inventory.Disk{disk("sda", "A", func(d *inventory.Disk) { d.Blank, d.Content = false, "VMFS" })},

@@ -69,7 +69,7 @@ func mismatch(m region.ProfileMatch, name string, inv *inventory.Inventory) stri
 	if m.MinMemory != "" {
 		q, err := resource.ParseQuantity(m.MinMemory)
 		if err != nil {
-			return fmt.Sprintf("minMemory %q is no quantity", m.MinMemory)
+			return fmt.Sprintf("minMemory %q is not a quantity", m.MinMemory)
 		}
 		if inv.MemoryBytes < q.Value() {
 			return fmt.Sprintf("memory is %s, less than %s", bytes(inv.MemoryBytes), m.MinMemory)

@@ -243,7 +243,7 @@ func TestSetBootEntryTakesImmutableFlagAway(t *testing.T) {
 
 func TestSetBootEntryErrors(t *testing.T) {
 	if err := efi.SetBootEntry(filepath.Join(t.TempDir(), "none"), entry); err == nil {
-		t.Error("no folder of variables is no error")
+		t.Error("a missing folder of variables gave no error")
 	}
 	bad := entry
 	bad.PartitionGUID = "no"

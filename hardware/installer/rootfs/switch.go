@@ -70,7 +70,7 @@ func emptyInitramfs(root *os.File) error {
 		return err
 	}
 	if fs.Type != unix.RAMFS_MAGIC && fs.Type != unix.TMPFS_MAGIC {
-		return errors.New("the present root is no initramfs: refusing to empty it")
+		return errors.New("the present root is not an initramfs: refusing to empty it")
 	}
 	var device unix.Stat_t
 	if err := unix.Fstat(int(root.Fd()), &device); err != nil {

@@ -105,7 +105,7 @@ func clientKey(m *dhcpv4.DHCPv4) (string, error) {
 	if m.HWType == iana.HWTypeEthernet {
 		mac := m.ClientHWAddr
 		if mac[0]&1 != 0 || bytes.Equal(mac, make([]byte, len(mac))) {
-			return "", fmt.Errorf("%w: hardware address %s is no station's", errIdentity, mac)
+			return "", fmt.Errorf("%w: hardware address %s is not that of a station", errIdentity, mac)
 		}
 		return mac.String(), nil
 	}
