@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +29,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -42,6 +47,12 @@ import (
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
+
+// TestMain lets the heap grow: each world is small, and what the fake client throws away would be collected all the time.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	m.Run()
+}
 
 // world is an API server without controllers, a kubelet that is quick, and a cloud that does as the test says.
 type world struct {
@@ -78,17 +89,10 @@ func newWorld(t *testing.T) *world {
 	if w.composer, err = openstack.Default(); err != nil {
 		t.Fatal(err)
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
-		networkingv1.AddToScheme, policyv1.AddToScheme, region.AddToScheme} { // not all kinds there are: the fake goes through them for each call
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	wrote := func(verb string, o client.Object) {
 		w.writes = append(w.writes, fmt.Sprintf("%s %T %s", verb, o, o.GetName()))
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.OpenStackCluster{}, &region.Host{}).WithInterceptorFuncs(interceptor.Funcs{
+	w.api = fake.NewClientBuilder().WithScheme(newScheme(t)).WithTypeConverters(converters()...).WithStatusSubresource(&region.OpenStackCluster{}, &region.Host{}).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			wrote("create", o)
 			if _, secret := o.(*corev1.Secret); secret || o.GetUID() == "" { // one that is restored is another one
@@ -126,6 +130,24 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// newScheme has not all kinds there are: the fake goes through them for each call.
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, batchv1.AddToScheme, rbacv1.AddToScheme,
+		networkingv1.AddToScheme, policyv1.AddToScheme, region.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// converters are those that a fake client makes for itself, made once.
+var converters = sync.OnceValue(func() []managedfields.TypeConverter {
+	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), managedfields.NewDeducedTypeConverter()}
+})
+
 // apply makes a dry run one: the fake client would write. It is done in another one, where the object is alone.
 func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 	options := client.ApplyOptions{}
@@ -141,7 +163,7 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 	if err := live.UnmarshalJSON(b); err != nil {
 		return err
 	}
-	alone := fake.NewClientBuilder().WithScheme(w.api.Scheme())
+	alone := fake.NewClientBuilder().WithScheme(w.api.Scheme()).WithTypeConverters(converters()...)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(live), live); err == nil {
 		alone = alone.WithObjects(live)
 	} else if !apierrors.IsNotFound(err) {
@@ -266,115 +288,6 @@ func (w *world) ready() bool {
 // always the same process.
 func always(c *cluster.Controller) func() *cluster.Controller {
 	return func() *cluster.Controller { return c }
-}
-
-// kubelet runs what is there.
-func (w *world) kubelet() {
-	ctx := w.t.Context()
-	var deployments appsv1.DeploymentList
-	var sets appsv1.StatefulSetList
-	var jobs batchv1.JobList
-	var svcs corev1.ServiceList
-	w.must(w.api.List(ctx, &deployments), w.api.List(ctx, &sets), w.api.List(ctx, &jobs), w.api.List(ctx, &svcs))
-	for _, d := range deployments.Items {
-		if strings.Contains(d.Spec.Template.Spec.Containers[0].Image, w.refusedImage) && w.refusedImage != "" {
-			w.pod(d.Name, d.Spec.Selector, d.Labels, "ErrImagePull: "+d.Spec.Template.Spec.Containers[0].Image+": not found")
-			continue
-		}
-		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
-		w.must(w.api.Status().Update(ctx, &d))
-		w.pod(d.Name, d.Spec.Selector, d.Labels, "")
-	}
-	w.collect()
-	for _, s := range sets.Items {
-		if s.Name == "mariadb" && !w.database() {
-			w.pod(s.Name, s.Spec.Selector, s.Labels, "CrashLoopBackOff: the database's folder mariadb/data is missing")
-			s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1}
-			w.must(w.api.Status().Update(ctx, &s))
-			continue
-		}
-		s.Status = appsv1.StatefulSetStatus{ObservedGeneration: s.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1, ReadyReplicas: 1}
-		w.must(w.api.Status().Update(ctx, &s))
-		w.pod(s.Name, s.Spec.Selector, s.Labels, "")
-	}
-	for _, j := range jobs.Items {
-		if len(j.Status.Conditions) > 0 || j.Name == w.busy {
-			continue
-		}
-		done := metav1.NewTime(w.now)
-		kind := batchv1.JobComplete
-		if w.failing != "" && strings.HasPrefix(j.Name, w.failing) {
-			kind = batchv1.JobFailed
-		} else {
-			j.Status.CompletionTime = &done
-		}
-		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: done, Message: "as the test says"}}
-		w.must(w.api.Status().Update(ctx, &j))
-		if j.Name == "discover-hosts" && !w.stubborn {
-			w.cloud.mapAll()
-		}
-	}
-	for i, s := range svcs.Items {
-		if s.Spec.ClusterIP == "" {
-			s.Spec.ClusterIP = fmt.Sprintf("10.43.0.%d", 10+i)
-			w.must(w.api.Update(ctx, &s))
-		}
-	}
-}
-
-// database plays the script of the database's container: it makes a database where it may.
-func (w *world) database() bool {
-	dir := filepath.Join(w.dir, "openstack", "lab", "mariadb")
-	if _, err := os.Stat(filepath.Join(dir, "data", "ibdata1")); err == nil {
-		return true
-	}
-	if _, err := os.Stat(filepath.Join(dir, "create")); err != nil {
-		return false
-	}
-	w.must(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "ibdata1"), []byte("uid of this database"), 0o600),
-		os.Remove(filepath.Join(dir, "create")))
-	return true
-}
-
-// collect plays Kubernetes' garbage collector: pods of workloads that are gone go.
-func (w *world) collect() {
-	ctx := w.t.Context()
-	var pods corev1.PodList
-	w.must(w.api.List(ctx, &pods))
-	for _, p := range pods.Items {
-		key := client.ObjectKey{Namespace: p.Namespace, Name: p.Labels[openstack.LabelName]}
-		if apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.Deployment{})) && apierrors.IsNotFound(w.api.Get(ctx, key, &appsv1.StatefulSet{})) {
-			w.must(w.api.Delete(ctx, &p))
-		}
-	}
-}
-
-// pod of a workload, which was started as often as the test says.
-func (w *world) pod(name string, selector *metav1.LabelSelector, labels map[string]string, waiting string) {
-	p := &corev1.Pod{}
-	key := client.ObjectKey{Namespace: "openstack-lab", Name: name + "-0"}
-	err := w.api.Get(w.t.Context(), key, p)
-	if apierrors.IsNotFound(err) {
-		p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(name), Labels: map[string]string{}}}
-		for k, v := range labels {
-			p.Labels[k] = v
-		}
-		for k, v := range selector.MatchLabels {
-			p.Labels[k] = v
-		}
-		err = w.api.Create(w.t.Context(), p)
-	}
-	w.must(err)
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: name, Ready: true}}
-	if name == "rabbitmq" {
-		p.Status.ContainerStatuses[0].RestartCount = int32(w.restarts)
-	}
-	if waiting != "" {
-		reason, message, _ := strings.Cut(waiting, ": ")
-		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: name,
-			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
-	}
-	w.must(w.api.Status().Update(w.t.Context(), p))
 }
 
 func (w *world) must(errs ...error) {
