@@ -163,7 +163,8 @@ func (t *turn) workloads(ctx context.Context) error {
 		default:
 			continue
 		}
-		w.Version = t.version(o)
+		want, malformed := podSpec(o)
+		w.Version = t.version(want)
 		err := t.Client.Get(ctx, client.ObjectKeyFromObject(o), live)
 		if client.IgnoreNotFound(err) != nil {
 			return err
@@ -171,9 +172,10 @@ func (t *turn) workloads(ctx context.Context) error {
 		if err == nil {
 			t.facts.Database.Used = t.facts.Database.Used || needs[w.Gate] != nil && !w.Job
 			w.Generation = live.GetGeneration()
-			if w.Present, err = runs(live, o); err != nil {
-				return err
+			if malformed != nil { // one that is not there yet is refused by the API server, which says more
+				return malformed
 			}
+			w.Present = runs(live, want)
 			if err := t.progress(ctx, &w, live); err != nil {
 				return err
 			}
@@ -237,35 +239,35 @@ func failedAt(j *batchv1.Job) time.Time {
 }
 
 // version of the Debian package that a workload is to run, by its first container's image.
-func (t *turn) version(o *unstructured.Unstructured) string {
-	template, err := podSpec(o)
-	if err != nil || len(template.Containers) == 0 {
+func (t *turn) version(pod *corev1.PodSpec) string {
+	if len(pod.Containers) == 0 {
 		return ""
 	}
 	for _, i := range t.state.Images.Images {
-		if i.Digest != "" && strings.HasSuffix(template.Containers[0].Image, "@"+i.Digest) {
+		if i.Digest != "" && strings.HasSuffix(pod.Containers[0].Image, "@"+i.Digest) {
 			return i.Version
 		}
 	}
 	return ""
 }
 
+// podSpec of a workload that is wished; an empty one if it is malformed.
 func podSpec(o *unstructured.Unstructured) (*corev1.PodSpec, error) {
-	m, _, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
-	if err != nil {
-		return nil, err
-	}
+	m, _, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec")
+	fields, _ := m.(map[string]any)
 	spec := &corev1.PodSpec{}
-	return spec, runtime.DefaultUnstructuredConverter.FromUnstructured(m, spec)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, spec)
+	}
+	if err != nil {
+		return &corev1.PodSpec{}, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return spec, nil
 }
 
 // runs says whether a workload that is there runs the images and configurations that are wished: those are named by their content.
 // Other fields are compared when it is applied.
-func runs(live client.Object, wish *unstructured.Unstructured) (bool, error) {
-	want, err := podSpec(wish)
-	if err != nil {
-		return false, fmt.Errorf("%s %s: %w", wish.GetKind(), wish.GetName(), err)
-	}
+func runs(live client.Object, want *corev1.PodSpec) bool {
 	var have *corev1.PodSpec
 	switch o := live.(type) {
 	case *appsv1.Deployment:
@@ -273,9 +275,9 @@ func runs(live client.Object, wish *unstructured.Unstructured) (bool, error) {
 	case *appsv1.StatefulSet:
 		have = &o.Spec.Template.Spec
 	default:
-		return true, nil // a job is named by all that it does
+		return true // a job is named by all that it does
 	}
-	return slices.Equal(contents(want), contents(have)), nil
+	return slices.Equal(contents(want), contents(have))
 }
 
 // contents of a pod: its images and what it mounts, by name.
