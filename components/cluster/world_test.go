@@ -62,6 +62,7 @@ type world struct {
 	now    time.Time
 	free   uint64
 	writes []string
+	reads  int
 	cloud  *testCloud
 	// refusedImage is a part of an image name that can't be pulled; failing is a job that fails.
 	refusedImage, failing string
@@ -93,6 +94,10 @@ func newWorld(t *testing.T) *world {
 		w.writes = append(w.writes, fmt.Sprintf("%s %T %s", verb, o, o.GetName()))
 	}
 	w.api = fake.NewClientBuilder().WithScheme(newScheme(t)).WithTypeConverters(converters()...).WithStatusSubresource(&region.OpenStackCluster{}, &region.Host{}).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			w.reads++
+			return c.Get(ctx, key, o, opts...)
+		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			wrote("create", o)
 			if _, secret := o.(*corev1.Secret); secret || o.GetUID() == "" { // one that is restored is another one
