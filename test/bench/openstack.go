@@ -28,7 +28,7 @@ const (
 	limitOpenStackPSS = 3200.0 // MB of Kubernetes and OpenStack, one worker a service
 	limitGates        = 360.0  // seconds from start to all gates passed, images present
 	limitSecondStart  = 120.0  // seconds, the same when the databases are there
-	limitLive         = 30.0   // seconds until a changed option is live on both nodes
+	limitLive         = 60.0   // seconds until a changed option is live on both nodes, the second after the first has proved it
 )
 
 // openstack measures OpenStack in a lab whose nodes are namespaces: what is measured is the control plane and its rollout.
