@@ -46,17 +46,18 @@ func (p *progress) report(stage, message string) enroll.Progress {
 	return report
 }
 
-// reportWhile reports progress once in a while until stop is called, which waits for the report under way. That
-// regiond cannot be reached does not stop an installation: its end is reported until it is heard.
+// reportWhile reports progress once in a while until stop is called, which waits for the report under way: one that was
+// cancelled could still reach regiond after the report of the end, and be believed. That regiond cannot be reached does not
+// stop an installation: its end is reported until it is heard.
 func (p *progress) reportWhile(ctx context.Context, api *client, clock diskimage.Clock, log *slog.Logger) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	more, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
 			if err := api.progress(ctx, p.report(stageWriting, "")); err != nil && ctx.Err() == nil {
-				log.Warn("progress was not reported", "error", err)
+				log.Warn("progress was not reported", slog.Any("error", err))
 			}
-			if clock.Sleep(ctx, reportEvery) != nil {
+			if clock.Sleep(more, reportEvery) != nil {
 				return
 			}
 		}
