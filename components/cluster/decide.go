@@ -29,18 +29,19 @@ const (
 	jobsAtOnce = 2
 )
 
-// needs of the gates: which must have been proved before the services of a gate are started. Those that are not started wait
-// for nothing, so independent ones start together. Schema jobs need MariaDB alone.
+// needs of the gates: those that must have been proved before the services of a gate are started. Gates without unmet needs start in
+// parallel. Schema jobs need MariaDB alone. Nova needs Placement because nova-conductor and nova-scheduler ask it for its versions
+// when they start, and exit if it does not answer (report_client_singleton in nova/scheduler/client/report.py).
 var needs = map[string][]string{
 	region.ConditionKeystone:  {region.ConditionMariaDB},
 	region.ConditionPlacement: {region.ConditionKeystone},
 	region.ConditionGlance:    {region.ConditionKeystone},
-	region.ConditionNova:      {region.ConditionKeystone, region.ConditionRabbitMQ},
+	region.ConditionNova:      {region.ConditionKeystone, region.ConditionRabbitMQ, region.ConditionPlacement},
 	region.ConditionNeutron:   {region.ConditionKeystone, region.ConditionRabbitMQ},
 }
 
 // jobOrder: what takes longest, or what others wait for, first.
-var jobOrder = []string{region.ConditionKeystone, region.ConditionNova, region.ConditionNeutron, region.ConditionPlacement, region.ConditionGlance}
+var jobOrder = []string{region.ConditionKeystone, region.ConditionNova, region.ConditionPlacement, region.ConditionNeutron, region.ConditionGlance}
 
 // Decision is what follows from facts.
 type Decision struct {

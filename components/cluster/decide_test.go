@@ -110,7 +110,7 @@ func TestOrder(t *testing.T) {
 	}
 	step("two jobs run", "/ /MariaDB /RabbitMQ /Memcached", "")
 	workload(&f, "schema-keystone").Waiting = ""
-	step("Keystone has its schema", "/ schema-neutron /MariaDB /RabbitMQ /Memcached /Keystone", "")
+	step("Keystone has its schema", "/ schema-placement /MariaDB /RabbitMQ /Memcached /Keystone", "")
 	prove(&f, region.ConditionRabbitMQ, region.ConditionMemcached)
 	for _, n := range []string{"schema-nova", "schema-neutron", "schema-placement", "schema-glance"} {
 		workload(&f, n).Present, workload(&f, n).Waiting = true, ""
@@ -118,11 +118,14 @@ func TestOrder(t *testing.T) {
 	workload(&f, "keystone").Present = true
 	step("all schemas are there, Keystone is not proved", "/ /MariaDB /RabbitMQ /Memcached /Keystone", "Keystone")
 	prove(&f, region.ConditionKeystone)
-	step("Keystone is proved", "/ /MariaDB /RabbitMQ /Memcached /Keystone /Placement /Glance /Nova /Neutron", "")
-	for _, n := range []string{"placement", "glance", "nova", "neutron"} {
+	step("Keystone is proved: nova-conductor would exit without Placement", "/ /MariaDB /RabbitMQ /Memcached /Keystone /Placement /Glance /Neutron", "")
+	for _, n := range []string{"placement", "glance", "neutron"} {
 		workload(&f, n).Present = true
 	}
-	step("nova-conductor is missing", "/ /MariaDB /RabbitMQ /Memcached /Keystone /Placement /Glance /Nova /Neutron", "Placement Glance Neutron")
+	step("Placement is there, and not proved", "/ /MariaDB /RabbitMQ /Memcached /Keystone /Placement /Glance /Neutron", "Placement Glance Neutron")
+	prove(&f, region.ConditionPlacement)
+	workload(&f, "nova").Present = true
+	step("nova-conductor is missing", "/ /MariaDB /RabbitMQ /Memcached /Keystone /Placement /Glance /Nova /Neutron", "Glance Neutron")
 	prove(&f, region.Gates...)
 	d := cluster.Decide(f, now)
 	if !d.Prune || len(d.Probe) > 0 || condition(t, d, region.ConditionReady).Status != metav1.ConditionTrue {

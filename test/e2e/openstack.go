@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab"
 	"regiond.dev/regiond/test/lab/cloud"
@@ -147,6 +149,25 @@ func assertGates(t *testing.T, lines []string) {
 			t.Fatalf("%q: in lines %v of\n%s", want, found, strings.Join(lines, "\n"))
 		}
 		at = found[0]
+	}
+}
+
+// assertNoRestarts: each container of the control plane still is the first of its pod, so each was started when what it needs was there.
+func assertNoRestarts(l *Lab) {
+	l.Helper()
+	pods := decode[corev1.PodList](l, l.Kubectl("get", "pods", "--namespace", "openstack-lab", "-o", "json"))
+	containers := 0
+	for _, p := range pods.Items {
+		for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+			if containers++; c.RestartCount == 0 {
+				continue
+			}
+			l.Errorf("pod %s: container %s was restarted %d times, want none; it ended as %+v\n%s", p.Name, c.Name, c.RestartCount,
+				c.LastTerminationState.Terminated, l.Kubectl("logs", "--namespace", "openstack-lab", p.Name, "--container", c.Name, "--previous", "--tail=20"))
+		}
+	}
+	if containers < 20 {
+		l.Errorf("only %d containers", containers)
 	}
 }
 

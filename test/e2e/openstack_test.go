@@ -17,6 +17,7 @@ func TestOpenStack(t *testing.T) {
 			t.Errorf("%s: %s", m.Name, m.Message)
 		}
 	}
+	t.Run("nothing was started too early", func(t *testing.T) { assertNoRestarts(l.on(t)) })
 	t.Run("Debian's client", func(t *testing.T) { assertCloud(l.on(t), 2) })
 	t.Run("guests", func(t *testing.T) {
 		l := l.on(t)
