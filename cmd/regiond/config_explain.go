@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/components/configgen"
-	"regiond.dev/regiond/components/templates"
+	"regiond.dev/regiond/components/openstack"
 )
 
 func newConfigExplainCommand() *cobra.Command {
@@ -48,10 +48,11 @@ sections of options, e.g. libvirtd.conf, name the first word of a line alone.`,
 			return e.WriteText(cmd.OutOrStdout())
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			source, err := configgen.Load(templates.FS)
+			composer, err := openstack.Default()
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
+			source := composer.Source()
 			var files []string
 			for _, role := range source.Roles() {
 				files = append(files, source.FilesOf(role)...)

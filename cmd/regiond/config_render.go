@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
-	"regiond.dev/regiond/components/templates"
 	"regiond.dev/regiond/region"
 )
 
@@ -250,10 +250,11 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &configInput{region: doc.Region}
-	if in.source, err = configgen.Load(templates.FS); err != nil {
+	composer, err := openstack.Default()
+	if err != nil {
 		return nil, err
 	}
+	in := &configInput{region: doc.Region, source: composer.Source()}
 	declaration := &doc.Region.Spec.OpenStack.Clusters[i]
 	in.cluster = configgen.Cluster{Declaration: declaration, Region: doc.Region.Name, Field: fmt.Sprintf("spec.openstack.clusters[%d]", i),
 		Position: doc.Position}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/components/configgen"
-	"regiond.dev/regiond/components/templates"
+	"regiond.dev/regiond/components/openstack"
 )
 
 func newConfigValuesCommand() *cobra.Command {
@@ -26,7 +26,7 @@ Any other option of a service is given as PROJECT.conf.SECTION.OPTION, e.g. nova
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			source, err := configgen.Load(templates.FS)
+			composer, err := openstack.Default()
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ Any other option of a service is given as PROJECT.conf.SECTION.OPTION, e.g. nova
 			if len(args) > 0 {
 				pattern = args[0]
 			}
-			list := source.ListValues(pattern)
+			list := composer.Source().ListValues(pattern)
 			if len(list) == 0 {
 				return fmt.Errorf("no value has %q in its name; all of them: regiond config values", pattern)
 			}

@@ -17,7 +17,7 @@ import (
 
 // Debian's ansible makes the same bytes of the translated templates.
 func TestAnsibleRendersTheSameFiles(t *testing.T) {
-	real, err := Load(templates.FS)
+	real, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

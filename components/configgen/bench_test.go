@@ -10,7 +10,7 @@ import (
 
 // BenchmarkNode renders one node of a thousand, each with a value of its own.
 func BenchmarkNode(b *testing.B) {
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // carried renders all files of a cluster with the templates that regiond carries. values are the operator's, as JSON.
 func carried(t *testing.T, values string) (files map[string]string, problems []*Problem) {
 	t.Helper()
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,12 +206,12 @@ func TestValuesStayWithinTheirPlace(t *testing.T) {
 
 // The files refuse by themselves what a declaration must not have, should it get so far.
 func TestFormatsGuardTheirFiles(t *testing.T) {
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for network, want := range map[region.PhysicalNetwork]string{
-		{Name: "a", Interface: "eth0'; reboot; '"}: "has characters that mean something in a file of the format shell (openvswitch/bridges:",
+		{Name: "a", Interface: "eth0'; reboot; '"}: "has characters that mean something in a file of the format shell (openstack/openvswitch/bridges:",
 		{Name: "a; reboot", Interface: "eth0"}:     "has characters that mean something in a file of the format shell",
 		{Name: "a$my_ip", Interface: "eth0"}:       "has a dollar, which oslo.config would replace",
 		{Name: "a", Interface: "eth0\nreboot"}:     "has a line break",
@@ -245,7 +245,7 @@ func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Load(files)
+	s, err := Load(Templates{Name: "openstack", FS: files})
 	if err != nil {
 		t.Fatal(err)
 	}

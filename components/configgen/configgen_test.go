@@ -37,7 +37,7 @@ func testSource(t testing.TB, changes map[string]string) (*Source, error) {
 			delete(m, name)
 		}
 	}
-	s, err := Load(m)
+	s, err := Load(Templates{Name: "openstack", FS: m})
 	if err != nil {
 		return nil, err
 	}

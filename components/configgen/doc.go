@@ -1,10 +1,12 @@
 // Package configgen renders the configuration of OpenStack's services, of pods and of nodes alike, from one source: a folder of
 // templates and values (components/templates), the region's declaration, and secrets in the same tree.
 //
-//	src, err := configgen.Load(templates.FS)                      // once; safe for concurrent use
+//	src, err := configgen.Load(configgen.Templates{...})          // once; safe for concurrent use
 //	v, warnings, err := src.Values(configgen.Cluster{...})        // the cluster's merged tree
 //	files, warnings, err := src.Render(v, "nova")                 // files of a role of pods
 //	conf, warnings, err := src.Node(v, configgen.Node{...})       // what a compute node is to run
+//
+// Load takes several folders of templates: those of OpenStack, and of bundles. Each owns its files, services and values.
 //
 // Everything here is a pure function of its arguments: same input, same bytes. Errors name all that is wrong at once.
 //

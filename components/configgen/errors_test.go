@@ -36,10 +36,10 @@ func TestLayersThatDisagree(t *testing.T) {
 				"cluster.address is a fact, which comes from the cluster's own fields; remove it here"}},
 		"a fact overridden": {testCluster("", `{"cluster": {"address": "10.0.0.9"}}`), []string{"overrides.cluster.address", "is a fact"}},
 		"a mapping for a value": {testCluster("", `{"nova": {"workers": {"api": 1}}}`), []string{"nova.workers",
-			"is a mapping, but values/defaults.yaml:6 says 1"}},
+			"is a mapping, but openstack/values/defaults.yaml:6 says 1"}},
 		"a value for a mapping": {testCluster("", `{"nova": {"database": "x"}}`), []string{"is a string, but", "is a mapping"}},
 		"a value for a list": {testCluster("", `{"neutron": {"dns": "10.0.0.1"}}`), []string{"neutron.dns",
-			"is a string, but values/defaults.yaml:11 is a list"}},
+			"is a string, but openstack/values/defaults.yaml:11 is a list"}},
 		"a secret in values": {testCluster(`{"nova": {"password": "x"}}`, ""),
 			[]string{"nova.password is a secret, kept in Secret openstack-lab/openstack-secrets", "remove it here"}},
 		"a secret overridden": {testCluster("", `{"nova": {"password": "x"}}`), []string{"is a secret"}},
@@ -101,7 +101,7 @@ func TestMissingVariables(t *testing.T) {
 		"nova/keys:3: .nova.database is a mapping; name a value in it",
 		"nova/nova.conf:2: .nova.token is a secret that is not there: Secret openstack-lab/openstack-secrets, key secrets.json has no nova.token",
 		"nova/nova.conf:3: an item of .physical_networks has no .role",
-		"nova/nova.conf:5: .nova.virt_type (values/defaults.yaml:3) is a string, must be a list")
+		"nova/nova.conf:5: .nova.virt_type (openstack/values/defaults.yaml:3) is a string, must be a list")
 	if strings.Contains(err.Error(), "not_looked_at") {
 		t.Errorf("a branch that is not taken was looked at: %v", err)
 	}

@@ -28,7 +28,8 @@ type Explanation struct {
 // ExplainedLine is one rendered line.
 type ExplainedLine struct {
 	Value string `json:"value"`
-	// Template and line that made it. For an option that only values set it is empty.
+	// Template and line that made it, e.g. openstack/nova/nova.conf: it begins with the name of the Templates. For an option that only
+	// values set it is empty.
 	Template string `json:"template,omitempty"`
 	Line     int    `json:"line,omitempty"`
 	// Values that were printed in it, and those that conditions around it looked at.
@@ -186,7 +187,7 @@ func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
 	l := ExplainedLine{}
 	for _, st := range e.between(begin, end) {
 		if st.line > 0 && l.Line == 0 {
-			l.Template = f.Template
+			l.Template = f.place
 			l.Line = st.line
 			if st.offset < begin { // a text of several lines
 				l.Line += strings.Count(string(e.buf[st.offset:begin]), "\n")
@@ -256,5 +257,5 @@ func (s *Source) setBy(f *file, statements []statement, v *Values, root *node, f
 		}
 	}
 	l := e.explain(f, found.offset, found.end)
-	return &Problem{Place: fmt.Sprintf("%s:%d", f.Template, max(l.Line, 1))}
+	return &Problem{Place: fmt.Sprintf("%s:%d", f.place, max(l.Line, 1))}
 }

@@ -44,7 +44,7 @@ func (f *file) checkFormat(statements []statement) error {
 // guard refuses a printed value that would be more than a value in the file's format. before is where it begins.
 func (e *evaluation) guard(o *output, before int) {
 	printed := e.buf[before:]
-	if !e.src.judges() || e.placeholder(o.ref, printed) {
+	if !e.src.judges || e.placeholder(o.ref, printed) {
 		return
 	}
 	wrong := ""

@@ -35,7 +35,7 @@ func (l *layer) place(path []string) string { return l.where(joined(path)) }
 func joined(path []string) string { return strings.Join(path, ".") }
 
 func (f *valuesFile) layer() *layer {
-	return &layer{name: f.name, kind: softLayer, tree: f.tree, where: func(path string) string {
+	return &layer{name: f.of, kind: softLayer, tree: f.tree, where: func(path string) string {
 		return fmt.Sprintf("%s:%d", f.name, f.line(path))
 	}}
 }

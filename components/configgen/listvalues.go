@@ -26,16 +26,22 @@ func (s *Source) ListValues(pattern string) (list []ValueInfo) {
 			continue
 		}
 		v := ValueInfo{Path: p, Takes: s.schema[p].takes(), Means: s.schema[p].Means}
-		v.Default, _ = lookup(s.defaults.tree, p)
+		for _, f := range s.defaults {
+			if d, there := lookup(f.tree, p); there {
+				v.Default = d
+			}
+		}
 		if p == regionValue {
 			v.Default = "the region's name"
 		}
-		for release, f := range s.releases {
-			if d, there := lookup(f.tree, p); there {
-				if v.Releases == nil {
-					v.Releases = map[string]any{}
+		for release, files := range s.releases {
+			for _, f := range files {
+				if d, there := lookup(f.tree, p); there {
+					if v.Releases == nil {
+						v.Releases = map[string]any{}
+					}
+					v.Releases[release] = d
 				}
-				v.Releases[release] = d
 			}
 		}
 		list = append(list, v)

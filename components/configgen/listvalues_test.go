@@ -10,7 +10,7 @@ import (
 
 // The page of values is what the templates have. To write it again: UPDATE=1 go test ./components/configgen -run Page
 func TestValuesPage(t *testing.T) {
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestValuesPage(t *testing.T) {
 }
 
 func TestListValues(t *testing.T) {
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

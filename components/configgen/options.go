@@ -14,6 +14,9 @@ import (
 //go:embed options
 var optionFiles embed.FS
 
+// optionTemplates is the option data as decodeFile takes it.
+var optionTemplates = Templates{Name: "configgen", FS: optionFiles}
+
 // optionData are a release's options by project and section, as they were extracted from its packages.
 type optionData map[string]map[string]sectionData
 
@@ -120,7 +123,7 @@ func parseOptions(content []byte) (optionData, error) {
 
 func loadDynamic() ([]dynamicRule, error) {
 	var rules []dynamicRule
-	return rules, decodeFile(optionFiles, "options/dynamic.yaml", &rules)
+	return rules, decodeFile(optionTemplates, "options/dynamic.yaml", &rules)
 }
 
 // finding is an option that the release does not have, has under another name, or that takes other values.
@@ -150,7 +153,7 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 		}
 		switch value, refers := readOption(line.value); {
 		// A fact may be a placeholder: a node's address before its agent has reported one.
-		case takes && (refers || !s.judges() || kind.fits(value) || s.owned(release, project, section, name) != ""):
+		case takes && (refers || !s.judges || kind.fits(value) || s.owned(release, project, section, name) != ""):
 			continue
 		case takes:
 			f.text = fmt.Sprintf("%s is not %s, which %s of %s takes", showValue(value), kind.takes(), project, release)

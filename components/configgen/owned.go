@@ -111,7 +111,7 @@ func (s *Source) use(project, section, option string) *optionUse {
 
 func (s *Source) loadOwned() error {
 	var rules []ownedRule
-	if err := decodeFile(optionFiles, "options/owned.yaml", &rules); err != nil {
+	if err := decodeFile(optionTemplates, "options/owned.yaml", &rules); err != nil {
 		return err
 	}
 	for _, r := range rules {
@@ -135,7 +135,7 @@ func (s *Source) owned(release, project, section, option string) string {
 
 // beside finds options that are given below conf beside another value for the same option: the former would win, without a word.
 func (s *Source) beside(v *Values) (errs []error) {
-	if !s.judges() {
+	if !s.judges {
 		return nil
 	}
 	for _, project := range sortedKeys(s.projects) {

@@ -44,7 +44,7 @@ var realNodes = []Node{node1, {Name: "node2", Address: "10.99.0.12", Registratio
 
 // The templates that regiond carries render for every release, role and node, and name only options that the release has.
 func TestCarriedTemplates(t *testing.T) {
-	s, err := Load(templates.FS)
+	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

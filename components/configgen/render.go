@@ -93,7 +93,7 @@ func (v *Values) inRole(role string) *node {
 
 func (s *Source) evaluation(f *file, v *Values, root *node) *evaluation {
 	const usual = 4 << 10 // bytes of a file
-	return &evaluation{template: f.Template, values: v, root: root, src: s, format: f.Format, buf: make([]byte, 0, usual)}
+	return &evaluation{template: f.place, values: v, root: root, src: s, format: f.Format, buf: make([]byte, 0, usual)}
 }
 
 // maxSets bounds the sets of templates that are kept, each some 100 kB. There are as many as there are sets of options.

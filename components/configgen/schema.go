@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // schemaName is the file that says what the values take.
@@ -33,60 +31,44 @@ type valueType struct {
 	pattern *regexp.Regexp
 }
 
-// loadSchema reads what the values take. Each default has an entry that it fits, and each entry a default.
-func (s *Source) loadSchema(fsys fs.FS) error {
-	data, err := fs.ReadFile(fsys, schemaName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // see judges
-	}
-	if err != nil {
+// loadSchema reads what the values of a folder take. Each default has an entry that it fits, and each entry a default.
+func (l *loader) loadSchema(t Templates, values []*valuesFile, first bool) error {
+	var schema map[string]*valueType
+	switch err := decodeFile(t, schemaName, &schema); {
+	case errors.Is(err, fs.ErrNotExist) && first:
+		return nil // see Source.judges
+	case err != nil:
 		return err
-	}
-	d := yaml.NewDecoder(strings.NewReader(string(data)))
-	d.KnownFields(true)
-	if err := d.Decode(&s.schema); err != nil {
-		return fmt.Errorf("%s: %w", schemaName, err)
+	case first:
+		l.judges = true
 	}
 	var errs []error
-	for _, path := range sortedKeys(s.schema) {
-		if err := s.schema[path].prepare(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", schemaName, path, err))
+	for _, path := range sortedKeys(schema) {
+		if err := schema[path].prepare(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", t.at(schemaName), path, err))
 		}
 	}
-	if s.defaults == nil {
-		return errors.Join(errs...) // loadValues says it
-	}
-	known := map[string]bool{}
-	for _, f := range append([]*valuesFile{s.defaults}, s.releaseFiles()...) {
+	known := map[string]bool{regionValue: first} // its default is that of the cluster's facts
+	for _, f := range values {
 		walk(f.tree, nil, func(path []string, value any) {
 			name := joined(path)
 			known[name] = true
-			switch t := s.schema[name]; {
-			case t == nil:
+			switch of := schema[name]; {
+			case of == nil:
 				errs = append(errs, fmt.Errorf("%s:%d: %s has no entry in %s", f.name, f.line(name), name, schemaName))
-			case t.wrong(value) != "":
-				errs = append(errs, fmt.Errorf("%s:%d: %s %s", f.name, f.line(name), name, t.wrong(value)))
+			case of.wrong(value) != "":
+				errs = append(errs, fmt.Errorf("%s:%d: %s %s", f.name, f.line(name), name, of.wrong(value)))
 			}
 		})
 	}
-	known[regionValue] = true // the cluster's facts have its default
-	for _, path := range sortedKeys(s.schema) {
+	for _, path := range sortedKeys(schema) {
 		if !known[path] {
-			errs = append(errs, fmt.Errorf("%s: %s has no default", schemaName, path))
+			errs = append(errs, fmt.Errorf("%s: %s has no default", t.at(schemaName), path))
+		} else if path != regionValue || first {
+			l.schema[path] = schema[path]
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// judges says whether values are checked and written by their types. Templates that a cluster was pinned to before there were schemas
-// have none: what was rendered from them must not change when regiond is replaced.
-func (s *Source) judges() bool { return s.schema != nil }
-
-func (s *Source) releaseFiles() (files []*valuesFile) {
-	for _, release := range s.Releases() {
-		files = append(files, s.releases[release])
-	}
-	return files
 }
 
 func (t *valueType) prepare() (err error) {

@@ -60,7 +60,7 @@ func hard() Cluster {
 var hardNodes = []Node{node1, {Name: "node2", Address: "10.99.0.12"}, {Name: "node3", Address: "10.99.0.13", Registration: "1"}}
 
 func TestExternalSecrets(t *testing.T) {
-	real, err := Load(templates.FS)
+	real, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,14 +103,17 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 	}
 	release := string(d.Release)
 	of := s.releases[release]
-	if of == nil {
+	if len(of) == 0 {
 		field := c.Field + ".release"
 		return nil, nil, &Problem{Field: field, Place: c.fieldPlace(field),
 			Message: fmt.Sprintf("there is no release %q; there are %s", release, strings.Join(s.Releases(), ", "))}
 	}
-	layers := []*layer{c.named(), s.defaults.layer(), of.layer(), c.facts()}
+	layers := []*layer{c.named()}
+	for _, f := range slices.Concat(s.defaults, of) {
+		layers = append(layers, f.layer())
+	}
 	more, errs := s.given(&c, c.Field, "the cluster", d.Values, d.Overrides)
-	layers = append(layers, more...)
+	layers = slices.Concat(layers, []*layer{c.facts()}, more)
 	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
 		where: func(string) string { return secretsPlace(d.Name) }})
 	v = &Values{root: empty, release: release, cluster: &c, nodes: make(map[string]int, len(d.Nodes))}
@@ -148,7 +151,7 @@ func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.
 		}
 		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
 			field: func(path string) string { return field + "." + g.name + "." + path }}
-		if s.judges() {
+		if s.judges {
 			errs = slices.Concat(errs, withoutFacts(l), s.checkValues(l), s.writeOptions(l, string(c.Declaration.Release)))
 		}
 		layers = append(layers, l)

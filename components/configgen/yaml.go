@@ -11,7 +11,9 @@ import (
 
 // valuesFile is a YAML file of values with the line of each field.
 type valuesFile struct {
-	name  string
+	name string
+	// of says whose defaults they are, as the name of their layer.
+	of    string
 	tree  map[string]any
 	lines map[string]int
 }

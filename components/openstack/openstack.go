@@ -113,12 +113,12 @@ type Composer struct {
 }
 
 // New reads templates, as configgen.Load does, and takes a base as kustomize.Build does.
-func New(templates, base fs.FS) (*Composer, error) {
-	source, err := configgen.Load(templates)
+func New(files, base fs.FS) (*Composer, error) {
+	source, err := configgen.Load(configgen.Templates{Name: templates.Name, FS: files})
 	if err != nil {
 		return nil, fmt.Errorf("templates: %w", err)
 	}
-	c := &Composer{source: source, templates: templates, base: base}
+	c := &Composer{source: source, templates: files, base: base}
 	if c.digest, err = c.sum(); err != nil {
 		return nil, fmt.Errorf("templates: %w", err)
 	}

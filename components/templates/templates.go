@@ -4,7 +4,10 @@ package templates
 
 import "embed"
 
-// FS holds it all.
+// Name of these templates in messages.
+const Name = "openstack"
+
+// FS holds them all.
 //
 //go:embed files.yaml services.yaml schema.yaml values all:files
 var FS embed.FS

@@ -19,7 +19,7 @@ import (
 // source and values of a cluster with one physical network; values are the operator's, as JSON.
 func cluster(t *testing.T, release region.OpenStackRelease, values string) (*configgen.Source, *configgen.Values) {
 	t.Helper()
-	source, err := configgen.Load(templates.FS)
+	source, err := configgen.Load(configgen.Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}

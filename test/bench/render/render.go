@@ -45,7 +45,7 @@ func (f Figures) Growth() float64 { return float64(f.Late) / float64(f.Early) }
 // Measure renders so many nodes below a folder by regiond, and so many by ansible. It ends with an error if their files differ.
 func Measure(ctx context.Context, dir string, nodes, ansibleNodes int) (Figures, error) {
 	f := Figures{Nodes: nodes, AnsibleNodes: ansibleNodes}
-	source, err := configgen.Load(templates.FS)
+	source, err := configgen.Load(configgen.Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		return f, err
 	}
