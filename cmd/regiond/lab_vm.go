@@ -36,7 +36,7 @@ user data at the metadata service, says so on its serial console, and pings the 
 		Args: cobra.NoArgs,
 	}
 	c.PersistentFlags().StringVar(&v.imageDir, "image-dir", region.DefaultImagesDir, "folder of images; the guest is built there of the node image")
-	c.PersistentFlags().DurationVar(&v.timeout, "timeout", 10*time.Minute, "how long to wait")
+	c.PersistentFlags().DurationVar(&v.timeout, "timeout", 20*time.Minute, "how long to wait")
 	c.AddCommand(newLabVMCreate(v), newLabVMList(v), newLabVMConsole(v), newLabVMPing(v), newLabVMDelete(v))
 	return c
 }

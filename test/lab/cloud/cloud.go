@@ -54,6 +54,7 @@ type Peer struct {
 type Cloud struct {
 	Config
 	compute, network, image *gophercloud.ServiceClient
+	poll                    time.Duration
 }
 
 // Open logs in.
@@ -68,7 +69,7 @@ func Open(ctx context.Context, c Config) (*Cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keystone %s: log in as admin: %w", c.URL, err)
 	}
-	cloud := &Cloud{Config: c}
+	cloud := &Cloud{Config: c, poll: pollEvery}
 	at := gophercloud.EndpointOpts{Region: c.Region}
 	for _, s := range []struct {
 		name   string

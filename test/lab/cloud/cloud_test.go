@@ -35,6 +35,7 @@ type fake struct {
 	fault   string // of the next servers
 	console map[string]string
 	down    string // a node whose service is down
+	busy    int    // consoles that fail before one is read
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -154,6 +155,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(key, "DELETE /nova/v2.1/servers/"):
 		f.servers = slices.DeleteFunc(f.servers, func(s map[string]any) bool { return s["id"] == id })
 		w.WriteHeader(http.StatusNoContent)
+	case strings.HasSuffix(key, "/action") && f.busy > 0:
+		f.busy--
+		http.Error(w, "timed out waiting for a reply to message", http.StatusInternalServerError)
 	case strings.HasSuffix(key, "/action"):
 		answer(http.StatusOK, map[string]any{"output": f.console[filepath.Base(filepath.Dir(r.URL.Path))]})
 	default:
@@ -178,6 +182,7 @@ func open(t *testing.T) (*fake, *Cloud, *[]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.poll = time.Millisecond
 	return f, c, &lines
 }
 
@@ -246,6 +251,7 @@ func TestPing(t *testing.T) {
 	}
 	f.mu.Lock()
 	f.console[id] += "GUEST-PING-OK 10.101.0.11\r\n"
+	f.busy = 1 // a compute host that is too slow once ends nothing
 	f.mu.Unlock()
 	if err := c.Ping(t.Context(), "vm1", "vm2"); err != nil {
 		t.Error(err)

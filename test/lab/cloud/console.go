@@ -2,11 +2,14 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
@@ -53,7 +56,7 @@ func (c *Cloud) Follow(ctx context.Context, name string, w io.Writer) error {
 			return err
 		}
 		shown = now
-		if wait(ctx, "", "") != nil {
+		if c.wait(ctx, "", "") != nil {
 			return nil
 		}
 	}
@@ -72,19 +75,30 @@ func (c *Cloud) Ping(ctx context.Context, from, to string) error {
 		}
 		return fmt.Errorf("%s was not told to ping %s, which was made later: `regiond lab vm ping %s %s`, or make both at once", from, to, to, from)
 	}
+	var console string
 	for {
-		console, err := c.console(ctx, a)
-		if err != nil {
+		now, err := c.console(ctx, a)
+		switch {
+		case err == nil:
+			console = now
+		case ctx.Err() == nil && !busy(err):
 			return err
 		}
 		if pinged(console, a.Peers[i].Address) {
 			c.Report("%s (%s on %s) has pinged %s (%s)", from, a.Address, a.Node, to, a.Peers[i].Address)
 			return nil
 		}
-		if err := wait(ctx, fmt.Sprintf("%s to ping %s (%s)", from, to, a.Peers[i].Address), "\n"+tail(console)); err != nil {
+		if err := c.wait(ctx, fmt.Sprintf("%s to ping %s (%s)", from, to, a.Peers[i].Address), "\n"+tail(console)); err != nil {
 			return err
 		}
 	}
+}
+
+// busy tells whether a server failed to answer in time, rather than refused: a console is read by the compute host, and a slow
+// one fails nova's remote call after a minute.
+func busy(err error) bool {
+	var code gophercloud.ErrUnexpectedResponseCode
+	return errors.As(err, &code) && code.Actual >= http.StatusInternalServerError
 }
 
 // pinged tells whether a guest said that an address had answered.
@@ -126,7 +140,7 @@ func (c *Cloud) Delete(ctx context.Context, names []string) error {
 		if len(left) == 0 {
 			break
 		}
-		if err := wait(ctx, "guests to be gone", strings.Join(left, ", ")); err != nil {
+		if err := c.wait(ctx, "guests to be gone", strings.Join(left, ", ")); err != nil {
 			return err
 		}
 	}

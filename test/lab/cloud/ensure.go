@@ -159,7 +159,7 @@ func (c *Cloud) waitDHCP(ctx context.Context, network string) error {
 			c.Report("network %s: waits for DHCP to be served", networkName)
 			told = true
 		}
-		if err := wait(ctx, "DHCP of network "+networkName, state); err != nil {
+		if err := c.wait(ctx, "DHCP of network "+networkName, state); err != nil {
 			return err
 		}
 	}

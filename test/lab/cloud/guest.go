@@ -38,8 +38,9 @@ type Guest struct {
 // peersKey of a server's metadata holds its peers.
 const peersKey = "regiond-lab-peers"
 
-// pollEvery is how often what takes seconds is looked at.
-const pollEvery = time.Second
+// pollEvery is how often OpenStack is asked for what takes seconds. Each console costs the emulated processor of its host time
+// that the guest needs.
+const pollEvery = 2 * time.Second
 
 // List the guests by name.
 func (c *Cloud) List(ctx context.Context) ([]Guest, error) {
@@ -277,7 +278,7 @@ func (c *Cloud) waitActive(ctx context.Context, names []string) ([]Guest, error)
 		if active == len(names) {
 			return mine, nil
 		}
-		if err := wait(ctx, "guests to be ACTIVE", fmt.Sprint(last)); err != nil {
+		if err := c.wait(ctx, "guests to be ACTIVE", fmt.Sprint(last)); err != nil {
 			return nil, err
 		}
 	}
@@ -294,11 +295,11 @@ func describe(g Guest) string {
 }
 
 // wait for the next look, or say what was waited for.
-func wait(ctx context.Context, what, found string) error {
+func (c *Cloud) wait(ctx context.Context, what, found string) error {
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for %s: %w; last seen: %s", what, context.Cause(ctx), found)
-	case <-time.After(pollEvery):
+	case <-time.After(c.poll):
 		return nil
 	}
 }
