@@ -109,7 +109,7 @@ generate: ## make generated code and CRDs anew
 	bin/controller-gen object paths=./region paths=./machine/inventory crd output:crd:artifacts:config=region/crd
 
 bench: build ## print the figures beside their limits
-	go run ./test/bench -regiond $(REGIOND)
+	distribution=$$(scripts/fetch-distribution) && go run ./test/bench -regiond $(REGIOND) -distribution=$$distribution
 
 clean: ## remove what was built here (caches and images stay)
 	rm -rf bin

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"regiond.dev/regiond/region"
-	"regiond.dev/regiond/test/bench/render"
+	"regiond.dev/regiond/test/bench/pull"
 	"regiond.dev/regiond/test/lab"
 	"regiond.dev/regiond/test/lab/namespace"
 )
@@ -42,19 +42,25 @@ const (
 	limitBinary    = 250.0 // MB
 	limitAgent     = 30.0  // MB
 	limitInitramfs = 10.0  // MB
-	limitRender    = 5.0   // per cent of what ansible takes: 20 times as fast
-	limitGrowth    = 125.0 // per cent
 	idleWindow     = 30 * time.Second
 	megabyte       = 1e6
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == pull.Program {
+		if err := pull.Serve(context.Background(), os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	regiond := flag.String("regiond", "bin/regiond", "the regiond binary")
 	imageDir := flag.String("image-dir", "/var/cache/regiond/images", "folder of images")
+	distribution := flag.String("distribution", "", "the program of distribution's registry (scripts/fetch-distribution)")
 	flag.Parse()
 	// What a client of the lab's API has to say is in the errors that it returns.
 	ctrllog.SetLogger(logr.Discard())
-	if err := run(context.Background(), *regiond, *imageDir); err != nil {
+	if err := run(context.Background(), *regiond, *imageDir, *distribution); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -69,7 +75,7 @@ type figure struct {
 }
 
 // run measures part after part. A part that fails does not end the others, and what it had measured counts.
-func run(ctx context.Context, regiond, imageDir string) error {
+func run(ctx context.Context, regiond, imageDir, distribution string) error {
 	var all []figure
 	var texts []string
 	var errs []error
@@ -88,6 +94,10 @@ func run(ctx context.Context, regiond, imageDir string) error {
 	add("OpenStack", figures, "", err)
 	figures, text, err = rendering(ctx)
 	add("rendering", figures, text, err)
+	figures, text, err = pulling(ctx, imageDir, distribution)
+	add("registry", figures, text, err)
+	figures, text, err = building(ctx, regiond)
+	add("image", figures, text, err)
 	figures, err = sizes(regiond, imageDir)
 	add("sizes", figures, "", err)
 	print(all)
@@ -115,26 +125,6 @@ func measure(all ...measurement) (figures []figure, err error) {
 		figures = append(figures, m.figure)
 	}
 	return figures, errors.Join(errs...)
-}
-
-// rendering of the configuration of compute nodes, beside Debian's ansible.
-func rendering(ctx context.Context) (figures []figure, speed string, err error) {
-	dir, err := os.MkdirTemp("", "regiond-bench-")
-	if err != nil {
-		return nil, "", err
-	}
-	defer os.RemoveAll(dir)
-	const nodes, ansibleNodes = 1000, 20
-	f, err := render.Measure(ctx, dir, nodes, ansibleNodes)
-	if err != nil {
-		return nil, "", fmt.Errorf("rendering: %w", err)
-	}
-	speed = fmt.Sprintf("rendering: %d files of %d nodes in %.1f s, ansible %d nodes in %.1f s: %.0f times as fast a node", f.Files, f.Nodes,
-		f.Elapsed.Seconds(), f.AnsibleNodes, f.AnsibleElapsed.Seconds(), f.Ratio())
-	return []figure{
-		{name: "rendering 1,000 nodes: share of ansible's time", value: 100 / f.Ratio(), limit: limitRender, unit: "%"},
-		{name: "rendering 1,000 nodes: memory after all / after a tenth", value: 100 * f.Growth(), limit: limitGrowth, unit: "%"},
-	}, speed, nil
 }
 
 // server measures a region with one server and without OpenStack.
