@@ -27,7 +27,7 @@ const (
 // Two defaults are not values: a provisioning network without an interface uses the one that has
 // its address, and a profile without a network means DHCP on the interface that netbooted.
 func Default(r *Region) {
-	r.APIVersion, r.Kind = GroupVersion.String(), kindRegion
+	r.APIVersion, r.Kind = GroupVersion.String(), KindRegion
 	n := &r.Spec.Networks
 	if n.Provisioning.DHCP.LeaseTime == nil {
 		n.Provisioning.DHCP.LeaseTime = &metav1.Duration{Duration: DefaultLeaseTime}

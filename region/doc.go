@@ -1,10 +1,9 @@
-// Package region is the declaration of a cloud region: the types of region.yaml
-// and of every custom resource in the group regiond.dev, their defaults, their
-// validation and their schema. It does no I/O beyond reading the file it is given.
+// Package region is the declaration of a cloud region: the types of region.yaml and of every custom
+// resource in the group regiond.dev, their defaults, the reasons of their conditions and the effect
+// of each field. Package check loads and checks the file.
 //
 // +kubebuilder:object:generate=true
 // +groupName=regiond.dev
-// +versionName=v1alpha1
 // +versionName=v1alpha1
 package region
 

@@ -10,3 +10,6 @@ const (
 	// NamespaceHosts holds the hosts' Leases and configurations.
 	NamespaceHosts = "regiond-hosts"
 )
+
+// KindRegion is the kind of region.yaml.
+const KindRegion = "Region"

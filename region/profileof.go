@@ -18,10 +18,15 @@ func ProfileOf(h *Hardware, s StaticServer) (p *Profile, sure bool) {
 		if named, err := path.Match(m.Name, s.Name); m.Name != "" && (err != nil || !named) {
 			continue
 		}
-		if m.Name = ""; m.empty() {
+		if m.Name = ""; m.Empty() {
 			return p, sure
 		}
 		sure = false
 	}
 	return nil, false
+}
+
+// Empty says that a match takes every server.
+func (m ProfileMatch) Empty() bool {
+	return m.Name == "" && m.Manufacturer == "" && m.Product == "" && len(m.SerialNumbers) == 0 && m.MinMemory == "" && m.MinCPUs == 0
 }

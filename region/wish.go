@@ -11,7 +11,7 @@ import (
 // Wish is the region as it was declared, to be applied server-side: without status and what the API server adds.
 func (r *Region) Wish() (*unstructured.Unstructured, error) {
 	typed := *r
-	typed.APIVersion, typed.Kind = GroupVersion.String(), kindRegion
+	typed.APIVersion, typed.Kind = GroupVersion.String(), KindRegion
 	b, err := viewCompact(&typed)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func newConfigCommand() *cobra.Command {
@@ -42,7 +43,7 @@ a region file itself. A file that is not valid is reported as by "regiond valida
 			if err != nil {
 				return err
 			}
-			doc, err := region.Load(data, name)
+			doc, err := check.Load(data, name)
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ show their descriptions and underline mistakes while you type.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
-			schema, err := region.Schema()
+			schema, err := check.Schema()
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 var renderTargets = []string{"apply", "kustomize", "external-secrets", "ansible"}
@@ -232,7 +233,7 @@ func (f *configFlags) completeNodes(cmd *cobra.Command, _ []string, _ string) ([
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (f *configFlags) region(cmd *cobra.Command) (*region.Document, error) {
+func (f *configFlags) region(cmd *cobra.Command) (*check.Document, error) {
 	if f.checked {
 		doc, _, err := loadChecked(cmd, f.file)
 		return doc, err
@@ -349,5 +350,5 @@ func unknownNode(cluster, name string, known []string, asked bool) error {
 	if asked {
 		where = "neither in the region file nor among its hosts"
 	}
-	return fmt.Errorf("--node %s: cluster %s has no such node %s; %s", name, cluster, where, region.DidYouMean(name, known, "node"))
+	return fmt.Errorf("--node %s: cluster %s has no such node %s; %s", name, cluster, where, check.DidYouMean(name, known, "node"))
 }

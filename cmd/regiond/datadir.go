@@ -10,6 +10,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // dataDirFlags say which region on this host a command is about.
@@ -43,7 +44,7 @@ func dataDirOf(file string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	doc, err := region.Load(b, file)
+	doc, err := check.Load(b, file)
 	if doc.Region.Spec.ControlPlane.DataDir == "" && err != nil && doc.Region.Name == "" {
 		return "", fmt.Errorf("%w\nor name the data directory by --data-dir", err)
 	}
@@ -61,12 +62,12 @@ func loadRegion(cmd *cobra.Command, file string) (*region.Region, []byte, error)
 }
 
 // loadDocument is loadRegion with the places of fields.
-func loadDocument(cmd *cobra.Command, file string) (*region.Document, []byte, error) {
+func loadDocument(cmd *cobra.Command, file string) (*check.Document, []byte, error) {
 	data, name, err := readRegionFile(cmd, file)
 	if err != nil {
 		return nil, nil, err
 	}
-	doc, err := region.Load(data, name)
+	doc, err := check.Load(data, name)
 	if err != nil {
 		return nil, nil, err
 	}

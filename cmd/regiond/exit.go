@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // Exit statuses of every command. They are part of the interface: scripts tell by them what to do next.
@@ -41,7 +41,7 @@ func withStatus(err error, status int) error {
 // exitStatus that a command ends with.
 func exitStatus(err error) int {
 	var s statusError
-	var problems region.Problems
+	var problems check.Problems
 	switch {
 	case err == nil:
 		return 0

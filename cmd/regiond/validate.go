@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -72,9 +72,9 @@ The exit status is 0 when the file is valid, warnings included, and 3 when it is
 }
 
 // validateRegion returns the problems of a region file and, unless offline, of the files it refers to.
-func validateRegion(data []byte, name string, offline bool) (region.Problems, error) {
-	doc, err := region.Load(data, name)
-	var problems region.Problems
+func validateRegion(data []byte, name string, offline bool) (check.Problems, error) {
+	doc, err := check.Load(data, name)
+	var problems check.Problems
 	if err != nil && !errors.As(err, &problems) {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func validateRegion(data []byte, name string, offline bool) (region.Problems, er
 
 // loadChecked reads a region file of which everything must be right, its OpenStack clusters included, and fills in its defaults.
 // Warnings go to standard error.
-func loadChecked(cmd *cobra.Command, file string) (*region.Document, []byte, error) {
+func loadChecked(cmd *cobra.Command, file string) (*check.Document, []byte, error) {
 	doc, data, err := loadDocument(cmd, file)
 	if err != nil {
 		return nil, nil, err
@@ -118,7 +118,7 @@ func addRegionFileFlag(cmd *cobra.Command, file *string) {
 }
 
 // readRegionFile reads a region file and returns the name that problems call it by. A byte more
-// than the limit is read, so that region.Load reports a file that is too large.
+// than the limit is read, so that check.Load reports a file that is too large.
 func readRegionFile(cmd *cobra.Command, file string) (data []byte, name string, err error) {
 	in, name := cmd.InOrStdin(), "<stdin>"
 	if file != "-" {
@@ -129,7 +129,7 @@ func readRegionFile(cmd *cobra.Command, file string) (data []byte, name string, 
 		defer f.Close()
 		in, name = f, file
 	}
-	data, err = io.ReadAll(io.LimitReader(in, region.MaxFileSize+1))
+	data, err = io.ReadAll(io.LimitReader(in, check.MaxFileSize+1))
 	if err != nil {
 		return nil, name, invalid(fmt.Errorf("reading the region file %s: %w", name, err))
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // evaluation of one file's template. It goes on after an error, so that all are found at once.
@@ -196,7 +196,7 @@ func nearLeaf(root *node, path []string) string {
 			root = next
 			continue
 		}
-		if c := region.Closest(key, sortedKeys(root.children)); c != "" {
+		if c := check.Closest(key, sortedKeys(root.children)); c != "" {
 			return fmt.Sprintf("; did you mean .%s?", strings.Join(append(path[:i:i], c), "."))
 		}
 		break

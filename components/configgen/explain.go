@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // Explanation says where a line of a file comes from.
@@ -136,7 +136,7 @@ func (s *Source) nearFile(list []*file, name string) string {
 	for i, f := range list {
 		names[i] = path.Base(f.Path)
 	}
-	if c := region.Closest(path.Base(name), names); c != "" {
+	if c := check.Closest(path.Base(name), names); c != "" {
 		return fmt.Sprintf("; did you mean %s?", c)
 	}
 	return "; it has " + strings.Join(names, ", ")
@@ -234,7 +234,7 @@ func (s *Source) notThere(f *file, release string, e *Explanation, lines []optio
 	}
 	hint := ""
 	sections := s.options[release][f.Options]
-	switch c := region.Closest(e.Option, near); {
+	switch c := check.Closest(e.Option, near); {
 	case sections[e.Section].has(optionName(e.Option)):
 		hint = fmt.Sprintf("; the release has it: set it by %s.conf.%s.%s", f.Options, e.Section, e.Option)
 	case c != "":

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 //go:embed options
@@ -209,7 +209,7 @@ func (s *Source) suggestOption(project, release, section, option string) string 
 	sections := s.options[release][project]
 	data, known := sections[section]
 	if !known {
-		if c := region.Closest(section, sortedKeys(sections)); c != "" {
+		if c := check.Closest(section, sortedKeys(sections)); c != "" {
 			return fmt.Sprintf("; did you mean [%s]?", c)
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Source) suggestOption(project, release, section, option string) string 
 			elsewhere = append(elsewhere, "["+name+"]")
 		}
 	}
-	if c := region.Closest(option, data.Options); c != "" {
+	if c := check.Closest(option, data.Options); c != "" {
 		return fmt.Sprintf("; did you mean %s?", c)
 	}
 	const few = 4

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // unused warns of values of the operator that no template looks at.
@@ -65,7 +65,7 @@ func (s *Source) meant(path []string) string {
 		if near[key] {
 			continue
 		}
-		if c := region.Closest(key, sortedKeys(near)); c != "" {
+		if c := check.Closest(key, sortedKeys(near)); c != "" {
 			return fmt.Sprintf("; did you mean %s?", strings.Join(append(path[:i:i], c), "."))
 		}
 		break

@@ -25,7 +25,7 @@ type Cluster struct {
 	Secrets map[string]any
 	// Field is the path of the declaration in messages, e.g. spec.openstack.clusters[0]. Default: spec.
 	Field string
-	// Position says in which file and line a field is written, if it is known: region.Document's.
+	// Position says in which file and line a field is written, if it is known: check.Document's.
 	Position func(path string) (file string, line int, ok bool)
 }
 

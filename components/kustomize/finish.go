@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // dataPlaceholder begins paths of the base that are on the seed host's data disk.
@@ -111,7 +111,7 @@ func checkKeys(name string, config Config, items []map[string]any) error {
 	}
 	for _, i := range items {
 		if key := fmt.Sprint(i["key"]); !slices.Contains(keys, key) {
-			return fmt.Errorf("%s has no file %s; %s", name, key, region.DidYouMean(key, keys, "key"))
+			return fmt.Errorf("%s has no file %s; %s", name, key, check.DidYouMean(key, keys, "key"))
 		}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/resid"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // patch is one patch of a file of the operator.
@@ -146,7 +147,7 @@ func parseTargeted(file string, n *yaml.Node, namespace string) (patch, error) {
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		if k := n.Content[i]; k.Value != "target" && k.Value != "patch" {
-			return patch{}, fmt.Errorf("%s:%d: unknown field %q; %s", file, k.Line, k.Value, region.DidYouMean(k.Value, []string{"target", "patch"}, "field"))
+			return patch{}, fmt.Errorf("%s:%d: unknown field %q; %s", file, k.Line, k.Value, check.DidYouMean(k.Value, []string{"target", "patch"}, "field"))
 		}
 	}
 	text, target := field(n, "patch"), field(n, "target")
@@ -167,7 +168,7 @@ func parseTargeted(file string, n *yaml.Node, namespace string) (patch, error) {
 	}
 	for i := 0; i < len(target.Content); i += 2 {
 		if k := target.Content[i]; !slices.Contains(known, k.Value) {
-			return patch{}, fmt.Errorf("%s:%d: unknown field target.%s; %s", file, k.Line, k.Value, region.DidYouMean(k.Value, known, "field"))
+			return patch{}, fmt.Errorf("%s:%d: unknown field target.%s; %s", file, k.Line, k.Value, check.DidYouMean(k.Value, known, "field"))
 		}
 	}
 	if err := target.Decode(&s); err != nil {
@@ -227,9 +228,9 @@ func checkTargets(disk filesys.FileSystem, patches []patch) error {
 		}
 		slices.Sort(kinds)
 		slices.Sort(names)
-		hint := region.DidYouMean(p.name, slices.Compact(names), "name")
+		hint := check.DidYouMean(p.name, slices.Compact(names), "name")
 		if p.kind != "" && !slices.Contains(kinds, p.kind) {
-			hint = region.DidYouMean(p.kind, kinds, "kind")
+			hint = check.DidYouMean(p.kind, kinds, "kind")
 		} else if slices.Contains(names, p.name) {
 			hint = "an object of that name has another apiVersion or other labels"
 		}

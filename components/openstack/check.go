@@ -10,12 +10,13 @@ import (
 	"regiond.dev/regiond/components/kustomize"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
-// Check says what is wrong with a region file beyond what Load refuses: its declaration (region.Document.CheckDeclaration), what rendering
+// Check says what is wrong with a region file beyond what Load refuses: its declaration (check.Document.CheckDeclaration), what rendering
 // its OpenStack clusters refuses, values that nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does.
 // Nil: the file is checked away from its seed host, without patches.
-func Check(doc *region.Document, readPatches func(dir string) ([]region.Patch, error)) (region.Problems, error) {
+func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, error)) (check.Problems, error) {
 	c, err := Default()
 	if err != nil {
 		return nil, err
@@ -39,7 +40,7 @@ func Check(doc *region.Document, readPatches func(dir string) ([]region.Patch, e
 }
 
 // atField is a problem at its field's place. One that is not in the file is the cluster's.
-func atField(doc *region.Document, p *configgen.Problem, cluster string) region.Problem {
+func atField(doc *check.Document, p *configgen.Problem, cluster string) check.Problem {
 	field, message := p.Field, p.Message
 	if field == "" {
 		field, message = cluster, p.Error()
@@ -63,7 +64,7 @@ func examples(d *region.OpenStackDeclaration) []configgen.Node {
 
 // strangers warns of values for hosts that the file does not declare. A server that is found, or a machine that is enrolled, may get
 // the name.
-func strangers(doc *region.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems region.Problems) {
+func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
 	names := make([]string, len(r.Spec.Hardware.Servers))
 	for i, s := range r.Spec.Hardware.Servers {
 		names[i] = s.Name
@@ -73,7 +74,7 @@ func strangers(doc *region.Document, r *region.Region, d *region.OpenStackDeclar
 			continue
 		}
 		p := doc.ProblemAt(fmt.Sprintf("%s.nodes[%d].name", field, i), fmt.Sprintf("%q is not the name of any server in spec.hardware.servers", n.Name))
-		if c := region.Closest(n.Name, names); c != "" {
+		if c := check.Closest(n.Name, names); c != "" {
 			p.Suggestion = fmt.Sprintf("did you mean %q?", c)
 		} else {
 			p.Warning = true
@@ -85,7 +86,7 @@ func strangers(doc *region.Document, r *region.Region, d *region.OpenStackDeclar
 }
 
 // otherDebian warns of a release whose packages are of another Debian than the hosts'.
-func otherDebian(doc *region.Document, r *region.Region, d *region.OpenStackDeclaration, field string) region.Problems {
+func otherDebian(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) check.Problems {
 	debian := oci.Debian(string(d.Release))
 	if debian == "" || debian == r.Spec.Images.Node {
 		return nil
@@ -93,11 +94,11 @@ func otherDebian(doc *region.Document, r *region.Region, d *region.OpenStackDecl
 	p := doc.ProblemAt(field+".release", fmt.Sprintf("%q is packaged in Debian %s, and hosts are installed with %s (spec.images.node)",
 		d.Release, debian, r.Spec.Images.Node))
 	p.Suggestion, p.Warning = fmt.Sprintf("hosts run the release of OpenStack that is in %s", r.Spec.Images.Node), true
-	return region.Problems{p}
+	return check.Problems{p}
 }
 
-func (c *Composer) checkPatches(doc *region.Document, d *region.OpenStackDeclaration, field string,
-	read func(dir string) ([]region.Patch, error)) (problems region.Problems) {
+func (c *Composer) checkPatches(doc *check.Document, d *region.OpenStackDeclaration, field string,
+	read func(dir string) ([]region.Patch, error)) (problems check.Problems) {
 	path, dir := field+".patchesDir", d.PatchesDir
 	if dir == "" {
 		path, dir = field, DefaultPatchesDir(d.Name)

@@ -9,6 +9,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 const checkedRegion = `apiVersion: regiond.dev/v1alpha1
@@ -36,10 +37,10 @@ spec:
       - name: general
 `
 
-// check returns what is said of the file with these lines at its end. With a line of patches, they are what lies in the folder.
-func check(t *testing.T, lines, patches string) []string {
+// messages returns what is said of the file with these lines at its end. With a line of patches, they are what lies in the folder.
+func messages(t *testing.T, lines, patches string) []string {
 	t.Helper()
-	doc, err := region.Load([]byte(checkedRegion+lines), "region.yaml")
+	doc, err := check.Load([]byte(checkedRegion+lines), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestCheck(t *testing.T) {
 			`region.yaml:24:21: spec.openstack.clusters[0].patchesDir: patches: /p/a.yaml:1: the patch matches nothing: there is no Deployment keystnoe; did you mean "keystone"?`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := check(t, tc.lines, tc.patches)
+			got := messages(t, tc.lines, tc.patches)
 			if strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
@@ -111,7 +112,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := region.Load(text, "region.example.yaml")
+	doc, err := check.Load(text, "region.example.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +140,11 @@ func TestExample(t *testing.T) {
 
 // What is warned of leaves a region valid.
 func TestWarningsAreNoProblems(t *testing.T) {
-	warned := region.Problems{{Message: "a", Warning: true}}
+	warned := check.Problems{{Message: "a", Warning: true}}
 	if warned.Err() != nil || warned.Summary("r") != "r: valid, 1 warning" {
 		t.Errorf("%v, %s", warned.Err(), warned.Summary("r"))
 	}
-	if both := append(warned, region.Problem{Message: "b"}); both.Summary("r") != "r: 1 problem, 1 warning" || !errors.As(both.Err(), &region.Problems{}) {
+	if both := append(warned, check.Problem{Message: "b"}); both.Summary("r") != "r: 1 problem, 1 warning" || !errors.As(both.Err(), &check.Problems{}) {
 		t.Errorf("%v, %s", both.Err(), both.Summary("r"))
 	}
 }

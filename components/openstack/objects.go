@@ -14,6 +14,7 @@ import (
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/kustomize"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // maxSecret bounds the files of a Secret in bytes (Kubernetes' MaxSecretSize is 1 MiB for the values).
@@ -94,7 +95,7 @@ func order(objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
 		if g := o.GetAnnotations()[AnnotationGate]; g != "" && !slices.Contains(region.Gates, g) {
 			return fmt.Errorf("%s %s: annotation %s: there is no gate %q; %s", o.GetKind(), o.GetName(), AnnotationGate, g,
-				region.DidYouMean(g, region.Gates, "gate"))
+				check.DidYouMean(g, region.Gates, "gate"))
 		}
 	}
 	rank := func(o *unstructured.Unstructured) [2]int {

@@ -11,6 +11,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func TestParseConfig(t *testing.T) {
@@ -113,7 +114,7 @@ func TestRegion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			doc, err := region.Load(b, "region.yaml")
+			doc, err := check.Load(b, "region.yaml")
 			if err != nil {
 				t.Fatalf("%v\n%s", err, b)
 			}

@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // base is a valid region that the cases of bad input change. Its line numbers are in their golden
@@ -102,11 +102,11 @@ func replaceOnce(t *testing.T, text, old, new string) string {
 // report is what a user sees, without the name of the file.
 func report(t *testing.T, text string) []string {
 	t.Helper()
-	_, err := region.Load([]byte(text), "region.yaml")
+	_, err := check.Load([]byte(text), "region.yaml")
 	if err == nil {
 		return nil
 	}
-	var problems region.Problems
+	var problems check.Problems
 	if !errors.As(err, &problems) {
 		t.Fatalf("error of Load is %T, want Problems: %v", err, err)
 	}
@@ -140,7 +140,7 @@ func runBadInput(t *testing.T, cases []badInput) {
 }
 
 func TestLoadValid(t *testing.T) {
-	doc, err := region.Load([]byte(base), "region.yaml")
+	doc, err := check.Load([]byte(base), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +158,11 @@ func TestLoadValid(t *testing.T) {
 }
 
 func TestExampleIsValid(t *testing.T) {
-	data, err := os.ReadFile("../region.example.yaml")
+	data, err := os.ReadFile("../../region.example.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := region.Load(data, "region.example.yaml"); err != nil {
+	if _, err := check.Load(data, "region.example.yaml"); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"fmt"
@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/siderolabs/talos/pkg/machinery/nethelpers"
+
+	"regiond.dev/regiond/region"
 )
 
 // hostNetwork checks the network of an installed server.
-func (v *validator) hostNetwork(field string, n HostNetwork) {
+func (v *validator) hostNetwork(field string, n region.HostNetwork) {
 	h := &hostNetworkValidator{
 		validator: v,
 		links:     map[string]string{}, members: map[string]string{}, matches: map[string]string{},
@@ -93,10 +95,10 @@ func notInterfaceName(name string) (message, advice string) {
 var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`)
 
 // match checks the selection of one interface. That exactly one field is given is in the schema.
-func (h *hostNetworkValidator) match(path string, m InterfaceMatch) {
+func (h *hostNetworkValidator) match(path string, m region.InterfaceMatch) {
 	if m.Boot {
 		h.once(path+".boot", "true", "boot")
-	} else if h.index.written(path+".boot") && m == (InterfaceMatch{}) {
+	} else if h.index.written(path+".boot") && m == (region.InterfaceMatch{}) {
 		h.bad(path+".boot", "false", "selects nothing", "write boot: true, permanentMACAddress or pciAddress")
 	}
 	if s := m.PermanentMACAddress; s != "" {
@@ -143,7 +145,7 @@ func (h *hostNetworkValidator) once(path, value, key string) {
 }
 
 // member checks one member of a bond.
-func (h *hostNetworkValidator) member(path, name string, interfaces []Interface) {
+func (h *hostNetworkValidator) member(path, name string, interfaces []region.Interface) {
 	if name == "" {
 		return
 	}
@@ -163,7 +165,7 @@ func (h *hostNetworkValidator) member(path, name string, interfaces []Interface)
 }
 
 // bare reports addressing on a member of a bond: the kernel would never use it.
-func (h *hostNetworkValidator) bare(path string, i Interface, bond string) {
+func (h *hostNetworkValidator) bare(path string, i region.Interface, bond string) {
 	const advice = "write it at the bond"
 	why := "is set on a member of a bond, " + h.where(bond)
 	if i.DHCP {
@@ -182,7 +184,7 @@ func (h *hostNetworkValidator) bare(path string, i Interface, bond string) {
 
 // bond checks which parameters of the bonding driver go together
 // (Documentation/networking/bonding.rst). Which words there are is in the schema.
-func (h *hostNetworkValidator) bond(path string, b Bond) {
+func (h *hostNetworkValidator) bond(path string, b region.Bond) {
 	mode, err := nethelpers.BondModeByName(b.Mode)
 	if err != nil {
 		return // said by the schema
@@ -200,7 +202,7 @@ func (h *hostNetworkValidator) bond(path string, b Bond) {
 }
 
 // addressing checks the addresses of a link. The bounds of the MTU are in the schema.
-func (h *hostNetworkValidator) addressing(path string, c AddressConfig) {
+func (h *hostNetworkValidator) addressing(path string, c region.AddressConfig) {
 	var prefixes []netip.Prefix
 	for i, s := range c.Addresses {
 		at := fmt.Sprintf("%s.addresses[%d]", path, i)

@@ -1,9 +1,11 @@
-package region
+package check
 
 import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"regiond.dev/regiond/region"
 )
 
 const (
@@ -21,7 +23,7 @@ type namedPrefix struct {
 }
 
 // networks checks the seed host's networks and those of the control plane. r has its defaults.
-func (v *validator) networks(written, r *Region) {
+func (v *validator) networks(written, r *region.Region) {
 	n := r.Spec.Networks
 	all := []namedPrefix{v.network(provisioningPath, n.Provisioning.Network)}
 	v.provisioning = all[0].prefix
@@ -53,7 +55,7 @@ func (v *validator) networks(written, r *Region) {
 }
 
 // network checks one network of the seed host and notes the seed host's address in it.
-func (v *validator) network(path string, n Network) namedPrefix {
+func (v *validator) network(path string, n region.Network) namedPrefix {
 	prefix, ok := v.cidr(path+".cidr", n.CIDR)
 	if ok && (prefix.Bits() < 8 || prefix.Bits() > 30) {
 		v.bad(path+".cidr", n.CIDR, "has a prefix length outside of 8 to 30", "a network of servers is usually a /24 to /16")
@@ -196,7 +198,7 @@ func (v *validator) addressRange(path, s string) (addressRange, bool) {
 	if s == "" {
 		return addressRange{}, false
 	}
-	first, last, err := ParseRange(s)
+	first, last, err := region.ParseRange(s)
 	if err != nil {
 		v.bad(path, s, err.Error(), meant(betterRange(s), "write first-last, e.g. 10.20.0.100-10.20.0.199"))
 		return addressRange{}, false
@@ -206,7 +208,7 @@ func (v *validator) addressRange(path, s string) (addressRange, bool) {
 
 // dhcpRange checks that leased addresses are nobody else's. It comes last, when all static
 // addresses are known.
-func (v *validator) dhcpRange(d DHCP) {
+func (v *validator) dhcpRange(d region.DHCP) {
 	path := provisioningPath + ".dhcp.range"
 	r, ok := v.addressRange(path, d.Range)
 	if !ok || !v.provisioning.IsValid() {

@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"fmt"
@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"regiond.dev/regiond/region"
 )
 
 // profile checks one profile; field is its path.
-func (v *validator) profile(field string, p Profile) {
+func (v *validator) profile(field string, p region.Profile) {
 	m := field + ".match"
 	v.pattern(m+".name", p.Match.Name)
 	v.pattern(m+".manufacturer", p.Match.Manufacturer)
@@ -126,7 +128,7 @@ func betterWWN(s string) string {
 }
 
 // disk checks a disk selector.
-func (v *validator) disk(field string, d DiskSelector) {
+func (v *validator) disk(field string, d region.DiskSelector) {
 	switch {
 	case d.WWN == "" || wwnForms.MatchString(d.WWN):
 	case strings.HasPrefix(d.WWN, "t10.") || strings.HasPrefix(d.WWN, "nvme."):

@@ -1,10 +1,12 @@
-package region
+package check
 
 import (
 	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
+
+	"regiond.dev/regiond/region"
 )
 
 // CheckDeclaration reports what validate, plan and apply refuse beyond what Load does: rules that came after regions had been declared
@@ -13,7 +15,7 @@ import (
 // aliases (bounds.go): a file beyond them exhausts the seed host's memory before anything is known of it.
 func (d *Document) CheckDeclaration() Problems {
 	r := d.Region.DeepCopy()
-	Default(r)
+	region.Default(r)
 	known := &validator{file: d.Name, index: d.index}
 	known.networks(d.Region, r)
 	known.hardware(r)
@@ -31,7 +33,7 @@ func (d *Document) CheckDeclaration() Problems {
 }
 
 // plainNames checks the names of all interfaces and bonds that Load takes.
-func (v *validator) plainNames(r *Region) {
+func (v *validator) plainNames(r *region.Region) {
 	v.plainName(provisioningPath+".interface", r.Spec.Networks.Provisioning.Interface)
 	for i, p := range r.Spec.Hardware.Profiles {
 		if p.Network == nil {
@@ -60,7 +62,7 @@ func (v *validator) plainName(path, name string) {
 }
 
 // bridges checks the names of physical networks, whose bridges have them, and of the bridges' ports.
-func (v *validator) bridges(at string, networks []PhysicalNetwork) {
+func (v *validator) bridges(at string, networks []region.PhysicalNetwork) {
 	for i, n := range networks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d]", at, i)
 		if n.Name == "int" || n.Name == "tun" {
@@ -74,7 +76,7 @@ func (v *validator) bridges(at string, networks []PhysicalNetwork) {
 
 // servedAt checks where a cluster is served: passwords go there in clear, so that it must be an address of the seed host, or one that
 // moves between control hosts, in a network that the region declares.
-func (v *validator) servedAt(path, address string, n Networks) {
+func (v *validator) servedAt(path, address string, n region.Networks) {
 	const advice = "write the seed host's address in the provisioning network, or another one that it has there or in the management network"
 	a, err := netip.ParseAddr(address)
 	if err != nil || !v.provisioning.IsValid() { // Load has said it
@@ -87,7 +89,7 @@ func (v *validator) servedAt(path, address string, n Networks) {
 	if management, err := netip.ParsePrefix(n.Management.CIDR); err == nil && management.Contains(a) {
 		in = management
 	}
-	first, last, err := ParseRange(n.Provisioning.DHCP.Range)
+	first, last, err := region.ParseRange(n.Provisioning.DHCP.Range)
 	switch {
 	case !in.Contains(a):
 		v.bad(path, address, "is neither in the provisioning nor in the management network", advice)
@@ -101,12 +103,12 @@ func (v *validator) servedAt(path, address string, n Networks) {
 }
 
 // uplinks checks that the hosts have the interfaces of the physical networks. What a profile without a network has is not known.
-func (v *validator) uplinks(at string, h Hardware, c OpenStackDeclaration) {
+func (v *validator) uplinks(at string, h region.Hardware, c region.OpenStackDeclaration) {
 	for i, n := range c.PhysicalNetworks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d].interface", at, i)
 		for j, p := range h.Profiles {
 			of := len(c.Profiles) == 0 || slices.Contains(c.Profiles, p.Name)
-			if p.Network == nil || !of || n.Interface == "" || p.Role != RoleCompute {
+			if p.Network == nil || !of || n.Interface == "" || p.Role != region.RoleCompute {
 				continue
 			}
 			profile := fmt.Sprintf("%s (%s)", quote(p.Name), v.where(fmt.Sprintf("%s.profiles[%d].network", hardwarePath, j)))
@@ -126,8 +128,8 @@ func (v *validator) uplinks(at string, h Hardware, c OpenStackDeclaration) {
 const absent = "is not there"
 
 // uplinkOf says why a link of a host can't be the port of a bridge, "" if it can. names are all links.
-func uplinkOf(network *HostNetwork, name string) (names []string, why string) {
-	links := map[string]AddressConfig{}
+func uplinkOf(network *region.HostNetwork, name string) (names []string, why string) {
+	links := map[string]region.AddressConfig{}
 	for _, i := range network.Interfaces {
 		names, links[i.Name] = append(names, i.Name), i.AddressConfig
 	}

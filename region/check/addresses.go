@@ -1,33 +1,14 @@
-package region
+package check
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math/bits"
 	"net"
 	"net/netip"
 	"strings"
-)
 
-// ParseRange reads "first-last", both included, as in spec.networks.provisioning.dhcp.range and
-// spec.hardware.discovery[].range. Both are IPv4 and in order.
-func ParseRange(s string) (first, last netip.Addr, err error) {
-	from, to, found := strings.Cut(s, "-")
-	if !found {
-		return first, last, errors.New("is not an address range first-last")
-	}
-	if first, err = netip.ParseAddr(from); err != nil || !first.Is4() {
-		return first, last, fmt.Errorf("begins with %s, which is not an IPv4 address", quote(from))
-	}
-	if last, err = netip.ParseAddr(to); err != nil || !last.Is4() {
-		return first, last, fmt.Errorf("ends with %s, which is not an IPv4 address", quote(to))
-	}
-	if last.Less(first) {
-		return first, last, errors.New("ends before it begins")
-	}
-	return first, last, nil
-}
+	"regiond.dev/regiond/region"
+)
 
 // addressRange is an IPv4 range, both ends included.
 type addressRange struct{ first, last netip.Addr }
@@ -43,7 +24,7 @@ func (r addressRange) overlaps(o addressRange) bool {
 // betterRange guesses what a range that ParseRange refuses was meant to be.
 func betterRange(s string) string {
 	try := func(candidate string) string {
-		if _, _, err := ParseRange(candidate); err != nil || candidate == s {
+		if _, _, err := region.ParseRange(candidate); err != nil || candidate == s {
 			return ""
 		}
 		return candidate

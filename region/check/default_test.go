@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"encoding/json"
@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func load(t *testing.T, text string) *region.Region {
 	t.Helper()
-	doc, err := region.Load([]byte(text), "region.yaml")
+	doc, err := check.Load([]byte(text), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,13 +158,13 @@ func TestViewJSON(t *testing.T) {
 func TestValidate(t *testing.T) {
 	r := load(t, base)
 	region.Default(r)
-	if err := region.Validate(r); err != nil {
+	if err := check.Validate(r); err != nil {
 		t.Fatal(err)
 	}
 	r.Spec.Networks.BMC.Address = "10.31.0.2"
 	r.Spec.Hardware.Servers[0].Name = ""
-	err := region.Validate(r)
-	var problems region.Problems
+	err := check.Validate(r)
+	var problems check.Problems
 	if !errors.As(err, &problems) {
 		t.Fatalf("error is %T: %v", err, err)
 	}

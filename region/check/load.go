@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"bytes"
@@ -9,22 +9,20 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-)
 
-const kindRegion = "Region"
+	"regiond.dev/regiond/region"
+)
 
 // MaxFileSize of region.yaml in bytes. The API server takes objects of up to 1.5 MiB (etcd's
 // request limit); half of it is left to status and managed fields.
 const MaxFileSize = 768 << 10
 
 // Document is a region file that was read.
-//
-// +kubebuilder:object:generate=false
 type Document struct {
 	// Name of the file as it appears in problems.
 	Name string
 	// Region as written: nothing is defaulted. Call Default before use.
-	Region *Region
+	Region *region.Region
 
 	index positions
 }
@@ -34,7 +32,7 @@ type Document struct {
 // is never nil; after an error it holds what could be understood and is fit for further checks
 // (CheckSecretFiles) but for nothing else. Without a name, problems have no file in their text.
 func Load(data []byte, name string) (*Document, error) {
-	doc := &Document{Name: name, Region: new(Region), index: positions{}}
+	doc := &Document{Name: name, Region: new(region.Region), index: positions{}}
 	w := &walker{file: name, index: doc.index}
 	root := w.parse(data)
 	if root == nil {
@@ -61,7 +59,7 @@ func Load(data []byte, name string) (*Document, error) {
 }
 
 // decodeTree fills r from a tree of maps, slices, strings, integers and booleans.
-func decodeTree(tree any, r *Region) error {
+func decodeTree(tree any, r *region.Region) error {
 	data, err := json.Marshal(tree)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
+
+	"regiond.dev/regiond/region"
 )
 
 // maxSuggested bounds the words that are compared, in bytes: the distance costs the product of
@@ -71,7 +73,7 @@ func choice(word string, choices []string) string {
 }
 
 // releaseNumbers of OpenStack, https://releases.openstack.org.
-var releaseNumbers = map[string]OpenStackRelease{"2025.1": ReleaseEpoxy, "2026.1": ReleaseGazpacho}
+var releaseNumbers = map[string]region.OpenStackRelease{"2025.1": region.ReleaseEpoxy, "2026.1": region.ReleaseGazpacho}
 
 // spelt names a character that can't be told from a space, or from a letter of ASCII if what was meant looks the same.
 func (p Problem) spelt() Problem {

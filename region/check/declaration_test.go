@@ -1,16 +1,16 @@
-package region_test
+package check_test
 
 import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // declaration returns what is said of the base with OpenStack, which Load takes.
 func declaration(t *testing.T, changes ...string) []string {
 	t.Helper()
-	doc, err := region.Load([]byte(withOpenStack(t, changes...)), "region.yaml")
+	doc, err := check.Load([]byte(withOpenStack(t, changes...)), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestNamesOfInterfaces(t *testing.T) {
 	} {
 		text := replaceOnce(t, base, change[0], change[1])
 		text = strings.Replace(text, "interfaces: [lan0,", `interfaces: ["-lan0",`, strings.Count(change[1], "-lan0"))
-		doc, err := region.Load([]byte(text), "region.yaml")
+		doc, err := check.Load([]byte(text), "region.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // FuzzLoad: nothing panics, every problem has a position and says something, and what is valid is
 // still valid and the same after its defaults were filled in and it was written and read again.
 func FuzzLoad(f *testing.F) {
-	example, err := os.ReadFile("../region.example.yaml")
+	example, err := os.ReadFile("../../region.example.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := region.Load(data, "region.yaml")
+		doc, err := check.Load(data, "region.yaml")
 		if err != nil {
 			checkProblems(t, err)
 			return
@@ -36,7 +37,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := region.Load(text, "view.yaml")
+		again, err := check.Load(text, "view.yaml")
 		if err != nil {
 			t.Fatalf("valid, but not after it was written:\n%s\n%v", text, err)
 		}
@@ -48,7 +49,7 @@ func FuzzLoad(f *testing.F) {
 
 func checkProblems(t *testing.T, err error) {
 	t.Helper()
-	var problems region.Problems
+	var problems check.Problems
 	if !errors.As(err, &problems) || len(problems) == 0 {
 		t.Fatalf("error is %T, want Problems with something in them: %v", err, err)
 	}

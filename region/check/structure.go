@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"regiond.dev/regiond/region"
 )
 
 // walker checks YAML nodes against the schema and makes a tree of plain values of what is right.
@@ -44,13 +46,13 @@ func (w *walker) header(root *yaml.Node) bool {
 		if root.Content[i].Value != "kind" || value.Kind != yaml.ScalarNode {
 			continue
 		}
-		if value.Value == kindRegion || value.Value == "" || closest(value.Value, []string{kindRegion}) != "" {
+		if value.Value == region.KindRegion || value.Value == "" || closest(value.Value, []string{region.KindRegion}) != "" {
 			return true
 		}
 		w.add(nodePosition(value), Problem{
 			Field: "kind", Value: shorten(value.Value),
 			Message:    fmt.Sprintf("%s is not a region", quote(value.Value)),
-			Suggestion: fmt.Sprintf("a region file has apiVersion %s and kind %s", GroupVersion, kindRegion),
+			Suggestion: fmt.Sprintf("a region file has apiVersion %s and kind %s", region.GroupVersion, region.KindRegion),
 		})
 		return false
 	}

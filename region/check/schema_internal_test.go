@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"regexp"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/siderolabs/talos/pkg/machinery/nethelpers"
+
+	"regiond.dev/regiond/region"
 )
 
 // walkSchema calls visit for every field of region.yaml.
@@ -85,8 +87,8 @@ func TestDefaultsAreInDescriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		podCIDRPath: DefaultPodCIDR, serviceCIDRPath: DefaultServiceCIDR, "spec.controlPlane.dataDir": DefaultDataDir,
-		"spec.images.dir": DefaultImagesDir, "spec.images.node": DefaultNodeImage, leaseTimePath: "1h",
+		podCIDRPath: region.DefaultPodCIDR, serviceCIDRPath: region.DefaultServiceCIDR, "spec.controlPlane.dataDir": region.DefaultDataDir,
+		"spec.images.dir": region.DefaultImagesDir, "spec.images.node": region.DefaultNodeImage, leaseTimePath: "1h",
 		"spec.hardware.discovery[].port": "623", "spec.hardware.servers[].bmc.port": "623",
 	}
 	walkSchema(root, "", func(path string, s *schemaNode) {

@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // openstack is added to the end of the base, whose line numbers go on.
@@ -41,7 +42,7 @@ func withOpenStack(t *testing.T, changes ...string) string {
 }
 
 func TestOpenStackValuesAreKeptWithTheirPlaces(t *testing.T) {
-	doc, err := region.Load([]byte(withOpenStack(t)), "region.yaml")
+	doc, err := check.Load([]byte(withOpenStack(t)), "region.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestOpenStackValuesAreKeptWithTheirPlaces(t *testing.T) {
 }
 
 func TestOpenStackDefaults(t *testing.T) {
-	doc, err := region.Load([]byte(withOpenStack(t, "        address: 10.20.0.2\n", "")), "")
+	doc, err := check.Load([]byte(withOpenStack(t, "        address: 10.20.0.2\n", "")), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"cmp"
@@ -13,8 +13,6 @@ import (
 
 // Problem is one thing that is wrong with a region, said so that it can be put right without
 // opening the manual: where it is, what was written and what would be right.
-//
-// +kubebuilder:object:generate=false
 type Problem struct {
 	// File, Line and Column (both from 1, the column in characters) of the value or field. They are
 	// empty for a region that was not read from a file.
@@ -55,8 +53,6 @@ func (p Problem) String() string {
 
 // Problems is everything that is wrong with a region, in the order of the file. It is an error
 // only when it is not empty; Err converts.
-//
-// +kubebuilder:object:generate=false
 type Problems []Problem
 
 // Error has one line for each problem.

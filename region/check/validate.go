@@ -1,4 +1,4 @@
-package region
+package check
 
 import (
 	"errors"
@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"regiond.dev/regiond/region"
 )
 
 // Validate applies all rules, those of the schema included, to a region that was not read from a
 // file. The problems have no positions.
-func Validate(r *Region) error {
-	text, err := ViewYAML(r)
+func Validate(r *region.Region) error {
+	text, err := region.ViewYAML(r)
 	if err != nil {
 		return err
 	}
@@ -32,10 +34,10 @@ func Validate(r *Region) error {
 
 // validate applies the rules that the schema cannot say. Rules skip empty values: whether a value
 // must be given is the schema's business, except where said otherwise.
-func validate(written *Region, index positions, file string) Problems {
+func validate(written *region.Region, index positions, file string) Problems {
 	v := &validator{file: file, index: index}
 	r := written.DeepCopy()
-	Default(r)
+	region.Default(r)
 	v.label("metadata.name", r.Name)
 	v.networks(written, r)
 	v.directory("spec.controlPlane.dataDir", r.Spec.ControlPlane.DataDir)

@@ -1,14 +1,16 @@
-package region
+package check
 
 import (
 	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"regiond.dev/regiond/region"
 )
 
 // openstack checks what OpenStack clusters share: names, addresses and hosts.
-func (v *validator) openstack(written, r *Region) {
+func (v *validator) openstack(written, r *region.Region) {
 	clusters := v.uniqueNames("OpenStack cluster")
 	profiles := &uniqueNames{v: v, noun: "profile", paths: map[string]string{}} // filled without add: hardware reports names given twice
 	for i, p := range r.Spec.Hardware.Profiles {
@@ -66,7 +68,7 @@ func (v *validator) openstackAddress(at, written, address string, several bool, 
 	seen[a] = path
 }
 
-func (v *validator) physicalNetworks(at string, networks []PhysicalNetwork) {
+func (v *validator) physicalNetworks(at string, networks []region.PhysicalNetwork) {
 	names, interfaces := v.uniqueNames("physical network"), map[string]string{}
 	for i, n := range networks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d]", at, i)

@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import "testing"
 

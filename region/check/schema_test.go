@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"bytes"
@@ -8,13 +8,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 // compileSchema compiles the published schema with a validator that shares nothing with regiond.
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := region.Schema()
+	text, err := check.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func validateBySchema(t *testing.T, schema *jsonschema.Schema, text string) erro
 
 func TestSchemaTakesValidRegions(t *testing.T) {
 	schema := compileSchema(t)
-	example, err := os.ReadFile("../region.example.yaml")
+	example, err := os.ReadFile("../../region.example.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,36 +84,5 @@ func TestSchemaRefuses(t *testing.T) {
 				t.Error("is taken")
 			}
 		})
-	}
-}
-
-func TestCRDs(t *testing.T) {
-	crds, err := region.CRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, text := range crds {
-		var crd struct {
-			Kind     string
-			Metadata struct{ Name string }
-			Spec     struct {
-				Group    string
-				Versions []struct{ Name string }
-			}
-		}
-		if err := yaml.Unmarshal(text, &crd); err != nil {
-			t.Fatal(err)
-		}
-		names[crd.Metadata.Name] = true
-		if crd.Kind != "CustomResourceDefinition" || crd.Spec.Group != region.GroupVersion.Group ||
-			len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Name != region.GroupVersion.Version {
-			t.Errorf("not a CRD of %s: %+v", region.GroupVersion, crd)
-		}
-	}
-	for _, want := range []string{"regions.regiond.dev", "servers.regiond.dev", "hosts.regiond.dev"} {
-		if !names[want] {
-			t.Errorf("no CRD %s among %v", want, names)
-		}
 	}
 }

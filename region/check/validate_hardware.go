@@ -1,16 +1,18 @@
-package region
+package check
 
 import (
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"regiond.dev/regiond/region"
 )
 
 const hardwarePath = "spec.hardware"
 
 // hardware checks what is found, how it is opened and what it becomes.
-func (v *validator) hardware(r *Region) {
+func (v *validator) hardware(r *region.Region) {
 	h := r.Spec.Hardware
 	credentials := v.uniqueNames("credential")
 	credentials.unclear = v.hidden(hardwarePath+".credentials", len(h.Credentials))
@@ -44,7 +46,7 @@ func (v *validator) hidden(path string, items int) bool {
 }
 
 // servers checks the servers known beforehand.
-func (v *validator) servers(servers []StaticServer, credentials, profiles *uniqueNames) {
+func (v *validator) servers(servers []region.StaticServer, credentials, profiles *uniqueNames) {
 	names := v.uniqueNames("server")
 	bmcs := map[netip.AddrPort]int{}
 	macs := map[string]string{} // to the path of the first
@@ -102,7 +104,7 @@ func (v *validator) bmcAddress(path, s string) (netip.Addr, bool) {
 }
 
 // discovery checks the ranges that are searched.
-func (v *validator) discovery(ranges []DiscoveryRange, credentials *uniqueNames) {
+func (v *validator) discovery(ranges []region.DiscoveryRange, credentials *uniqueNames) {
 	type searched struct {
 		addressRange
 		path string
@@ -133,16 +135,16 @@ func (v *validator) discovery(ranges []DiscoveryRange, credentials *uniqueNames)
 
 // reachable reports profiles that no server can get: those behind one that takes every server,
 // unless a server asks for them by name.
-func (v *validator) reachable(h Hardware) {
+func (v *validator) reachable(h region.Hardware) {
 	catchAll := -1
 	for i, p := range h.Profiles {
 		if catchAll < 0 {
-			if p.Match.empty() && !v.index.damaged(fmt.Sprintf("%s.profiles[%d].match", hardwarePath, i)) {
+			if p.Match.Empty() && !v.index.damaged(fmt.Sprintf("%s.profiles[%d].match", hardwarePath, i)) {
 				catchAll = i
 			}
 			continue
 		}
-		if p.Name == "" || slices.ContainsFunc(h.Servers, func(s StaticServer) bool { return s.Profile == p.Name }) {
+		if p.Name == "" || slices.ContainsFunc(h.Servers, func(s region.StaticServer) bool { return s.Profile == p.Name }) {
 			continue
 		}
 		v.bad(fmt.Sprintf("%s.profiles[%d].name", hardwarePath, i), p.Name,
@@ -150,9 +152,4 @@ func (v *validator) reachable(h Hardware) {
 				v.where(fmt.Sprintf("%s.profiles[%d]", hardwarePath, catchAll))),
 			"move it before that one, or name it in a server's profile")
 	}
-}
-
-// empty says that a match takes every server.
-func (m ProfileMatch) empty() bool {
-	return m.Name == "" && m.Manufacturer == "" && m.Product == "" && len(m.SerialNumbers) == 0 && m.MinMemory == "" && m.MinCPUs == 0
 }

@@ -1,4 +1,4 @@
-package region_test
+package check_test
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func TestWriteProblems(t *testing.T) {
-	_, err := region.Load([]byte(edit(t, "        range: 10.20", "        rnge: 10.20", "node: trixie", "node: trixi")), "region.yaml")
-	var problems region.Problems
+	_, err := check.Load([]byte(edit(t, "        range: 10.20", "        rnge: 10.20", "node: trixie", "node: trixi")), "region.yaml")
+	var problems check.Problems
 	if !errors.As(err, &problems) {
 		t.Fatalf("error is %T: %v", err, err)
 	}
@@ -64,7 +64,7 @@ region.yaml:65:11: spec.images.node: "trixi" is not supported; did you mean "tri
 }
 
 func TestWriteNoProblems(t *testing.T) {
-	var none region.Problems
+	var none check.Problems
 	var text, asJSON bytes.Buffer
 	if err := errors.Join(none.WriteText(&text), none.WriteJSON(&asJSON, "-")); err != nil {
 		t.Fatal(err)
@@ -98,8 +98,8 @@ func TestCheckSecretFiles(t *testing.T) {
 	text := edit(t, "        file: /etc/regiond/rack-1.yaml\n", "        file: "+good+
 		"\n      - {name: open, file: "+open+"}\n      - {name: missing, file: "+missing+"}\n      - {name: dir, file: "+dir+"}\n      - {name: relative, file: secrets}\n",
 		"node: trixie", "node: trixi")
-	doc, err := region.Load([]byte(text), "region.yaml")
-	var problems region.Problems
+	doc, err := check.Load([]byte(text), "region.yaml")
+	var problems check.Problems
 	if !errors.As(err, &problems) {
 		t.Fatalf("error is %T: %v", err, err)
 	}

@@ -1,11 +1,11 @@
-package region_test
+package check_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/check"
 )
 
 func TestStructure(t *testing.T) {
@@ -159,7 +159,7 @@ func TestCyclicAlias(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	got := report(t, base+strings.Repeat("#", region.MaxFileSize))
+	got := report(t, base+strings.Repeat("#", check.MaxFileSize))
 	if len(got) != 1 || !strings.HasPrefix(got[0], "1:1: the file has ") {
 		t.Errorf("report: %q", got)
 	}

@@ -1,36 +1,17 @@
-package region
+package check
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
 
 	"sigs.k8s.io/yaml"
+
+	"regiond.dev/regiond/region"
 )
-
-//go:embed crd/*.yaml
-var crdFiles embed.FS
-
-// CRDs are the CustomResourceDefinitions of the group as YAML documents, one each, in the order
-// of their file names.
-func CRDs() ([][]byte, error) {
-	names, err := fs.Glob(crdFiles, "crd/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	documents := make([][]byte, len(names))
-	for i, name := range names {
-		if documents[i], err = crdFiles.ReadFile(name); err != nil {
-			return nil, err
-		}
-	}
-	return documents, nil
-}
 
 // schemaURL names the dialect. Draft-07 and not a later one, because the language servers of
 // common editors (yaml-language-server) support it best.
@@ -121,7 +102,7 @@ func (s *schemaNode) fields() []string {
 
 // loadSchema reads the schema of region.yaml from the CRD, once.
 var loadSchema = sync.OnceValues(func() (*schemaNode, error) {
-	data, err := crdFiles.ReadFile("crd/regiond.dev_regions.yaml")
+	data, err := region.CRD("regions")
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +125,7 @@ var loadSchema = sync.OnceValues(func() (*schemaNode, error) {
 		return nil, fmt.Errorf("embedded CRD of regions: %w", err)
 	}
 	for _, v := range crd.Spec.Versions {
-		if v.Name != GroupVersion.Version {
+		if v.Name != region.GroupVersion.Version {
 			continue
 		}
 		spec := new(schemaNode)
@@ -155,7 +136,7 @@ var loadSchema = sync.OnceValues(func() (*schemaNode, error) {
 		spec.close()
 		return rootSchema(v.Schema.OpenAPIV3Schema.Description, spec), nil
 	}
-	return nil, fmt.Errorf("embedded CRD of regions has no version %s", GroupVersion.Version)
+	return nil, fmt.Errorf("embedded CRD of regions has no version %s", region.GroupVersion.Version)
 })
 
 // rootSchema is the document around spec. Of the metadata that Kubernetes knows only what an
@@ -165,14 +146,14 @@ func rootSchema(description string, spec *schemaNode) *schemaNode {
 	longest := 63 // RFC 1123 section 2.1 and RFC 1035 section 2.3.4
 	root := &schemaNode{
 		Schema:      schemaURL,
-		ID:          "https://regiond.dev/schemas/region-" + GroupVersion.Version + ".json",
+		ID:          "https://regiond.dev/schemas/region-" + region.GroupVersion.Version + ".json",
 		Title:       "regiond region",
 		Description: description,
 		Type:        "object",
 		Required:    []string{"apiVersion", "kind", "metadata", "spec"},
 		Properties: map[string]*schemaNode{
-			"apiVersion": {Type: "string", Const: GroupVersion.String(), Description: "Version of this file's format."},
-			"kind":       {Type: "string", Const: kindRegion, Description: "Kind of this file."},
+			"apiVersion": {Type: "string", Const: region.GroupVersion.String(), Description: "Version of this file's format."},
+			"kind":       {Type: "string", Const: region.KindRegion, Description: "Kind of this file."},
 			"metadata": {
 				Type:        "object",
 				Description: "Name of the region and marks for people and programs.",
