@@ -18,14 +18,15 @@ import (
 
 // statuses are the HTTP status codes of refusals.
 var statuses = map[string]int{
-	enroll.ReasonMalformed:    http.StatusBadRequest,
-	enroll.ReasonTokenUnknown: http.StatusUnauthorized,
-	enroll.ReasonTokenUsed:    http.StatusForbidden,
-	enroll.ReasonWrongServer:  http.StatusForbidden,
-	enroll.ReasonNoJob:        http.StatusConflict,
-	enroll.ReasonTooLarge:     http.StatusRequestEntityTooLarge,
-	enroll.ReasonTooMany:      http.StatusTooManyRequests,
-	enroll.ReasonUnavailable:  http.StatusServiceUnavailable,
+	enroll.ReasonMalformed:     http.StatusBadRequest,
+	enroll.ReasonTokenUnknown:  http.StatusUnauthorized,
+	enroll.ReasonTokenUsed:     http.StatusForbidden,
+	enroll.ReasonWrongServer:   http.StatusForbidden,
+	enroll.ReasonNotReadmitted: http.StatusForbidden,
+	enroll.ReasonNoJob:         http.StatusConflict,
+	enroll.ReasonTooLarge:      http.StatusRequestEntityTooLarge,
+	enroll.ReasonTooMany:       http.StatusTooManyRequests,
+	enroll.ReasonUnavailable:   http.StatusServiceUnavailable,
 }
 
 func refusal(reason, format string, args ...any) *enroll.Error {
@@ -39,6 +40,7 @@ func (s *Server) Handler() http.Handler {
 	handle(s, mux, enroll.PathProgress, s.progress)
 	handle(s, mux, enroll.PathJoin, s.join)
 	handle(s, mux, enroll.PathRenew, s.renew)
+	handle(s, mux, enroll.PathReadmit, s.readmit)
 	return mux
 }
 

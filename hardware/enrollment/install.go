@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/hardware/fingerprint"
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
@@ -108,6 +109,12 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	// The system that was on this disk ends here, and with it everything that speaks for it.
 	if err := host.Remove(ctx, s.Client, srv.Name); err != nil {
 		return nil, err
+	}
+	if err := hostkey.Update(ctx, s.Client, srv, func(r *hostkey.Record) error {
+		*r = hostkey.Record{Issued: now.UTC()}
+		return nil
+	}); err != nil {
+		return nil, conflict(err)
 	}
 	token, err := s.issue(ctx, kindJoin, srv, map[string]string{keySystemUUID: inv.System.UUID})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
@@ -112,6 +114,9 @@ func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinReques
 	if err := s.consume(ctx, p, token, key); err != nil {
 		return nil, err
 	}
+	if err := s.recordKey(ctx, p, key, ""); err != nil {
+		return nil, err
+	}
 	if err := p.ensure(ctx); err != nil {
 		return nil, err
 	}
@@ -179,8 +184,20 @@ func (s *Server) renew(ctx context.Context, r *http.Request, in enroll.JoinReque
 	if p.GetDeletionTimestamp() != nil || cert.NotBefore.Add(backDated).Before(p.GetCreationTimestamp().Time) {
 		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier machine %q", name)
 	}
+	record, err := hostkey.Read(ctx, s.Client, p.Object)
+	if err != nil {
+		return nil, err
+	}
+	asking := publicKey(cert.RawSubjectPublicKeyInfo)
+	if record.Superseded(asking, cert.NotBefore) {
+		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier installation of %q, or to a copy of its disk: its key %s is not the one recorded at %s",
+			name, asking[:16], stamp(record.Issued))
+	}
 	csr, key, err := parseCSR(in.CSR, name)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.recordKey(ctx, p, key, asking); err != nil {
 		return nil, err
 	}
 	if err := p.ensure(ctx); err != nil {
@@ -237,21 +254,52 @@ func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profil
 	return server.ProfileOf(w, srv)
 }
 
-// parseCSR checks a request for a host's certificate and returns it with the SHA-256 of its public key.
+// recordKey writes down that a certificate for a key is about to be signed, before it is.
+func (s *Server) recordKey(ctx context.Context, p peer, key, asking string) error {
+	return conflict(hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
+		r.Sign(key, asking, s.Now())
+		return nil
+	}))
+}
+
+// conflict has the machine try again when a record of keys was written by another request at the same time.
+func conflict(err error) error {
+	if errors.Is(err, hostkey.ErrConflict) {
+		return refusal(enroll.ReasonUnavailable, "%v", err)
+	}
+	return err
+}
+
+// publicKey names a public key by the SHA-256 of its SubjectPublicKeyInfo in hex.
+func publicKey(spki []byte) string {
+	sum := sha256.Sum256(spki)
+	return hex.EncodeToString(sum[:])
+}
+
+// decodeCSR decodes a certificate request and verifies that whoever made it holds its private key.
+func decodeCSR(text string) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode([]byte(text))
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, refusal(enroll.ReasonMalformed, "csr: not exactly one PEM block CERTIFICATE REQUEST")
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, refusal(enroll.ReasonMalformed, "csr: %v", err)
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, refusal(enroll.ReasonMalformed, "csr: signature: %v", err)
+	}
+	return csr, nil
+}
+
+// parseCSR checks a request for a host's certificate and returns it with the name of its public key.
 func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
 	malformed := func(format string, args ...any) ([]byte, string, error) {
 		return nil, "", refusal(enroll.ReasonMalformed, "csr: "+format, args...)
 	}
-	block, rest := pem.Decode([]byte(text))
-	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
-		return malformed("not exactly one PEM block CERTIFICATE REQUEST")
-	}
-	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	csr, err := decodeCSR(text)
 	if err != nil {
-		return malformed("%v", err)
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return malformed("signature: %v", err)
+		return nil, "", err
 	}
 	// Kubernetes signs the subject as it stands: it must be the host's and nothing more.
 	if want := enroll.Subject(hostname); csr.Subject.CommonName != want.CommonName || !slices.Equal(csr.Subject.Organization, want.Organization) || len(csr.Subject.Names) != 2 {
@@ -269,6 +317,5 @@ func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
 	default:
 		return malformed("key type %T is not taken", k)
 	}
-	sum := sha256.Sum256(csr.RawSubjectPublicKeyInfo)
-	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}), hex.EncodeToString(sum[:]), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr.Raw}), publicKey(csr.RawSubjectPublicKeyInfo), nil
 }

@@ -13,11 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/machine/enroll"
 )
-
-// validity of a host's certificate. The agent renews it when two thirds have passed.
-const validity = 90 * 24 * time.Hour
 
 // signPoll is how often Kubernetes is asked whether a certificate was signed.
 const signPoll = 200 * time.Millisecond
@@ -33,7 +31,7 @@ func (s *Server) sign(ctx context.Context, owner client.Object, csrPEM []byte, k
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           csrPEM,
 			SignerName:        certificatesv1.KubeAPIServerClientSignerName,
-			ExpirationSeconds: seconds(validity),
+			ExpirationSeconds: seconds(hostkey.Validity),
 			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}
@@ -45,7 +43,7 @@ func (s *Server) sign(ctx context.Context, owner client.Object, csrPEM []byte, k
 	}
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "HostVerified",
-		Message: "regiond verified the host's token or certificate, and its system UUID if regiond installed it"})
+		Message: "regiond verified the host's token, certificate or recorded key, and its system UUID if regiond installed it"})
 	if err := s.Client.SubResource("approval").Update(ctx, csr); err != nil {
 		return fail(err)
 	}

@@ -72,6 +72,13 @@ func (c *Client) Renew(ctx context.Context, r JoinRequest) (j JoinResponse, err 
 	return j, err
 }
 
+// Readmit exchanges the key of an expired certificate, which signs the request, for a new certificate. An operator must have
+// readmitted the host. The client needs no certificate: TLS would refuse the expired one.
+func (c *Client) Readmit(ctx context.Context, r JoinRequest) (j JoinResponse, err error) {
+	err = c.post(ctx, PathReadmit, "", r, &j)
+	return j, err
+}
+
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -115,6 +122,12 @@ func (c *Client) post(ctx context.Context, path, token string, in, out any) erro
 }
 
 func (e *Error) Error() string { return e.Reason + ": " + e.Message }
+
+// NotReadmitted says whether regiond recognised the host, and waits for an operator to readmit it.
+func NotReadmitted(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && e.Reason == ReasonNotReadmitted
+}
 
 // Refused says whether regiond understood and will say the same again, so that trying again is of no
 // use before something changes. Everything else (network, regiond restarting, rate limits) passes.

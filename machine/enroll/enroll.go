@@ -24,6 +24,7 @@ const (
 	PathProgress  = "/v1/progress"  // Bearer ticket token; Progress -> 204
 	PathJoin      = "/v1/join"      // Bearer join token; JoinRequest -> JoinResponse
 	PathRenew     = "/v1/renew"     // client certificate; JoinRequest -> JoinResponse
+	PathReadmit   = "/v1/readmit"   // JoinRequest, signed by the key of the expired certificate -> JoinResponse
 )
 
 // MaxBody bounds every request body in bytes.
@@ -131,14 +132,15 @@ const (
 
 // Reasons of refusals.
 const (
-	ReasonMalformed    = "Malformed"    // 400: the request is not what this path takes
-	ReasonTokenUnknown = "TokenUnknown" // 401: no token, or one that was never given or was replaced
-	ReasonTokenUsed    = "TokenUsed"    // 403: the join token was used with another key, or its certificate is in use
-	ReasonWrongServer  = "WrongServer"  // 403: the token or certificate belongs to another machine
-	ReasonNoJob        = "NoJob"        // 409: the report fits no job
-	ReasonTooLarge     = "TooLarge"     // 413: more than MaxBody
-	ReasonTooMany      = "TooMany"      // 429: too many requests from this address; wait
-	ReasonUnavailable  = "Unavailable"  // 503: regiond can't answer now; try again
+	ReasonMalformed     = "Malformed"     // 400: the request is not what this path takes
+	ReasonTokenUnknown  = "TokenUnknown"  // 401: no token, or one that was never given or was replaced
+	ReasonTokenUsed     = "TokenUsed"     // 403: the join token was used with another key, or its certificate is in use
+	ReasonWrongServer   = "WrongServer"   // 403: the token or certificate belongs to another machine
+	ReasonNotReadmitted = "NotReadmitted" // 403: the certificate expired, and no operator has readmitted the host
+	ReasonNoJob         = "NoJob"         // 409: the report fits no job
+	ReasonTooLarge      = "TooLarge"      // 413: more than MaxBody
+	ReasonTooMany       = "TooMany"       // 429: too many requests from this address; wait
+	ReasonUnavailable   = "Unavailable"   // 503: regiond can't answer now; try again
 )
 
 // Error is the body of every answer other than 2xx.

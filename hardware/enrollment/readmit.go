@@ -1,0 +1,153 @@
+package enrollment
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/hardware/hostkey"
+	"regiond.dev/regiond/machine/enroll"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
+)
+
+// askedEvery is how often it is written down that a host waits to be readmitted. It asks more often.
+const askedEvery = 5 * time.Minute
+
+// readmit exchanges the key of an expired certificate for a new certificate, once an operator has allowed it. The request is signed by
+// that key, and the certificate is issued for it: whoever repeats the request gets nothing that he can use.
+func (s *Server) readmit(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
+	csr, err := decodeCSR(in.CSR)
+	if err != nil {
+		return nil, err
+	}
+	name, ok := strings.CutPrefix(csr.Subject.CommonName, enroll.UserPrefix)
+	if !ok || !isLabel(name) {
+		return nil, refusal(enroll.ReasonMalformed, "csr: subject is %q, it must be a host's", csr.Subject)
+	}
+	request, key, err := parseCSR(in.CSR, name)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := ownerOf(ctx, s.Client, name)
+	if err != nil {
+		return nil, err
+	}
+	record, err := recordOf(ctx, s.Client, owner)
+	if err != nil {
+		return nil, err
+	}
+	// Whoever can't prove the key learns nothing of the host, not even whether there is one.
+	if !record.Holds(key) {
+		return nil, refusal(enroll.ReasonWrongServer, "regiond has no record of a certificate of host %q for the key %s; if this is that host's disk, "+
+			"the server was installed again since, or its key was never recorded: install it again (spec.reinstallAfter)", name, key[:16])
+	}
+	p, err := s.renewing(ctx, name, in.SystemUUID)
+	if err != nil {
+		return nil, err
+	}
+	if p.GetUID() != owner.GetUID() || p.GetDeletionTimestamp() != nil {
+		return nil, refusal(enroll.ReasonWrongServer, "host %s is being deleted", name)
+	}
+	heartbeat, err := p.heartbeat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := source4(r).String()
+	if !record.Readmits(key, heartbeat, s.Now()) {
+		return nil, s.await(ctx, p, record, from)
+	}
+	if err := s.useReadmission(ctx, p, key, heartbeat); err != nil {
+		return nil, err
+	}
+	if err := p.ensure(ctx); err != nil {
+		return nil, err
+	}
+	certificate, err := s.sign(ctx, p.Object, request, key)
+	if err != nil {
+		return nil, err
+	}
+	s.Log.Info("host readmitted: certificate issued for its recorded key", slog.String("host", name), slog.String("from", from), slog.String("key", key[:16]))
+	return enroll.JoinResponse{Certificate: certificate}, nil
+}
+
+// await writes down that a host waits for its readmission, and refuses it.
+func (s *Server) await(ctx context.Context, p peer, record *hostkey.Record, from string) error {
+	now := s.Now()
+	if now.Sub(record.Asked) >= askedEvery || record.AskedFrom != from {
+		err := hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
+			if len(r.Keys) == 0 {
+				*r = *record // of the join token
+			}
+			r.Asked, r.AskedFrom = now.UTC(), from
+			return nil
+		})
+		if err != nil {
+			return conflict(err)
+		}
+	}
+	return refusal(enroll.ReasonNotReadmitted, "the certificate of host %s expired while it was off; its key is known, an operator lets it back: regiond server readmit %[1]s", p.GetName())
+}
+
+// useReadmission marks a readmission used, before anything is signed.
+func (s *Server) useReadmission(ctx context.Context, p peer, key string, heartbeat time.Time) error {
+	now := s.Now()
+	return conflict(hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
+		if !r.Readmits(key, heartbeat, now) { // it was used meanwhile
+			return hostkey.ErrConflict
+		}
+		r.Sign(key, "", now)
+		if r.Readmitted.IsZero() {
+			r.Readmitted, r.ReadmittedKey = now.UTC(), key
+		}
+		return nil
+	}))
+}
+
+// ownerOf is the Server of that name, or the Host of a machine that regiond did not install. It is nil when there is neither.
+func ownerOf(ctx context.Context, c client.Reader, name string) (client.Object, error) {
+	srv := &region.Server{}
+	err := c.Get(ctx, client.ObjectKey{Name: name}, srv)
+	if err == nil || !apierrors.IsNotFound(err) {
+		return srv, err
+	}
+	h := &region.Host{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); client.IgnoreNotFound(err) != nil {
+		return nil, err
+	} else if err != nil || !host.Enrolled(h) {
+		return nil, nil
+	}
+	return h, nil
+}
+
+// recordOf is the record of a host's keys. Versions that kept none left the key that used its join token: that of the present installation's first
+// certificate, since the next installation replaces the token.
+func recordOf(ctx context.Context, c client.Reader, owner client.Object) (*hostkey.Record, error) {
+	if owner == nil {
+		return nil, nil
+	}
+	r, err := hostkey.Read(ctx, c, owner)
+	if r != nil || err != nil {
+		return r, err
+	}
+	token := &corev1.Secret{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: region.NamespaceSystem, Name: host.JoinToken(owner.GetName())}, token); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	uid := string(owner.GetUID())
+	if uid == "" || string(token.Data[keyServerUID]) != uid && string(token.Data[keyHostUID]) != uid {
+		return nil, nil
+	}
+	key := string(token.Data[keyUsedBy])
+	used, err := time.Parse(time.RFC3339, string(token.Data[keyUsed]))
+	if key == "" || err != nil {
+		return nil, nil
+	}
+	return &hostkey.Record{Keys: []string{key}, Issued: used, Expires: used.Add(hostkey.Validity), OfJoin: true}, nil
+}

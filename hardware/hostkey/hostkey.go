@@ -1,0 +1,167 @@
+// Package hostkey keeps, for each host, the record of the keys that regiond had certificates signed for. By it
+// an agent whose certificate expired is recognised, and one of an earlier installation of the same name is
+// refused. The record is not in a status: a host may write its own, and every status may be lost.
+package hostkey
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"regiond.dev/regiond/region"
+)
+
+// Validity of a host's certificate. Its agent renews it when two thirds have passed.
+const Validity = 90 * 24 * time.Hour
+
+// Window is how long a readmission may be used. Agents that wait for one ask every minute.
+const Window = time.Hour
+
+// Record of a host's keys. Keys are named by the SHA-256 of their SubjectPublicKeyInfo (RFC 5280 section 4.1) in hex.
+type Record struct {
+	// Keys whose certificate the host may hold: the one last signed and, if that was a renewal, the one that asked
+	// for it, since the answer may have been lost. None after an installation was ordered, until its agent joins.
+	Keys []string `json:"keys"`
+	// Issued is when they were recorded, and Expires when the certificate of the first one expires.
+	Issued  time.Time `json:"issued,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+	// Asked is when a host with one of the keys last asked to be readmitted (to AskedEvery), and AskedFrom its address.
+	Asked     time.Time `json:"asked,omitzero"`
+	AskedFrom string    `json:"askedFrom,omitempty"`
+	// ReadmitUntil is until when one of the keys may be exchanged for a new certificate, once. Zero: not at all.
+	ReadmitUntil time.Time `json:"readmitUntil,omitzero"`
+	// ReadmittedKey is the key that used the readmission, and Readmitted when.
+	ReadmittedKey string    `json:"readmittedKey,omitempty"`
+	Readmitted    time.Time `json:"readmitted,omitzero"`
+	// OfJoin: there was no record, and this one is from the join token of the host's installation, with the first
+	// key only. Versions before records were kept left no more.
+	OfJoin bool `json:"-"`
+}
+
+// Secret's keys and the prefix of its name.
+const (
+	prefix    = "hostkey-"
+	keyRecord = "record.json"
+	keyOwner  = "ownerUID"
+)
+
+// Name of the Secret, in region.NamespaceSystem, with the record of a host.
+func Name(host string) string { return prefix + host }
+
+// HostOf returns the host whose record a Secret of that name is.
+func HostOf(secret string) (string, bool) { return strings.CutPrefix(secret, prefix) }
+
+// Read returns the record of a Server, or of the Host of a machine that regiond did not install. It is nil when there is
+// none of this very object: what was recorded for an earlier one of the same name is another machine's.
+func Read(ctx context.Context, c client.Reader, owner client.Object) (*Record, error) {
+	secret := &corev1.Secret{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: region.NamespaceSystem, Name: Name(owner.GetName())}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("host %s: read the record of its key: %w", owner.GetName(), err)
+	}
+	return decode(secret, owner)
+}
+
+func decode(secret *corev1.Secret, owner client.Object) (*Record, error) {
+	if string(secret.Data[keyOwner]) != string(owner.GetUID()) {
+		return nil, nil
+	}
+	r := &Record{}
+	if err := json.Unmarshal(secret.Data[keyRecord], r); err != nil {
+		return nil, fmt.Errorf("host %s: Secret %s/%s: %s: %w; delete it if it was edited by hand", owner.GetName(), secret.Namespace, secret.Name, keyRecord, err)
+	}
+	return r, nil
+}
+
+// ErrConflict says that the record was written by someone else meanwhile. Nothing was changed; try again.
+var ErrConflict = errors.New("the record of the host's key is being written at this moment; try again")
+
+// Update changes the record of an object, which is empty if there was none. An error of change is returned and nothing is written.
+func Update(ctx context.Context, c client.Client, owner client.Object, change func(*Record) error) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: Name(owner.GetName()), Namespace: region.NamespaceSystem}}
+	refused := error(nil)
+	_, err := controllerutil.CreateOrUpdate(ctx, c, secret, func() error {
+		r, err := decode(secret, owner)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			r = &Record{}
+		}
+		if refused = change(r); refused != nil {
+			return refused
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		secret.Data = map[string][]byte{keyOwner: []byte(owner.GetUID()), keyRecord: b}
+		secret.OwnerReferences = nil
+		return controllerutil.SetControllerReference(owner, secret, c.Scheme())
+	})
+	switch {
+	case refused != nil:
+		return refused
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		return ErrConflict
+	case err != nil:
+		return fmt.Errorf("host %s: record its key: %w", owner.GetName(), err)
+	}
+	return nil
+}
+
+// Holds says whether a certificate for the key was signed for this installation of the host.
+func (r *Record) Holds(key string) bool { return r != nil && slices.Contains(r.Keys, key) }
+
+// Superseded says whether a valid certificate for the key is of an earlier installation of the host, or a copy from before its
+// last renewals: it is older than what was recorded since. A younger one is not: then the record is the stale one, of a backup
+// that was restored.
+func (r *Record) Superseded(key string, notBefore time.Time) bool {
+	return r != nil && !r.Holds(key) && !notBefore.After(r.Issued)
+}
+
+// Sign records that a certificate for the key is about to be signed. asking is the key of the certificate that asked for it, empty
+// for none.
+func (r *Record) Sign(key, asking string, now time.Time) {
+	r.Keys = []string{key}
+	if asking != "" && asking != key {
+		r.Keys = append(r.Keys, asking)
+	}
+	r.Issued, r.Expires = now.UTC(), now.Add(Validity).UTC()
+	r.Asked, r.AskedFrom = time.Time{}, ""
+}
+
+// Expired says whether the host's last certificate has expired, so that its agent can't come back by itself.
+func (r *Record) Expired(now time.Time) bool {
+	return r != nil && len(r.Keys) > 0 && !r.Expires.IsZero() && !now.Before(r.Expires)
+}
+
+// Open says whether a readmission waits to be used.
+func (r *Record) Open(now time.Time) bool {
+	return r != nil && now.Before(r.ReadmitUntil) && r.Readmitted.IsZero()
+}
+
+// Readmits says whether a key may be exchanged for a new certificate now. The key that used the readmission may ask again while it
+// is open, since the answer may have been lost, but not after its host was heard with the new certificate.
+func (r *Record) Readmits(key string, heartbeat, now time.Time) bool {
+	if r == nil || !now.Before(r.ReadmitUntil) {
+		return false
+	}
+	if r.Readmitted.IsZero() {
+		return r.Holds(key)
+	}
+	return r.ReadmittedKey == key && !heartbeat.After(r.Readmitted)
+}

@@ -1,0 +1,111 @@
+package hostkey_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"regiond.dev/regiond/hardware/hostkey"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/scheme"
+)
+
+var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestSuperseded(t *testing.T) {
+	renewed := &hostkey.Record{}
+	renewed.Sign("new", "old", t0)
+	for name, c := range map[string]struct {
+		record    *hostkey.Record
+		key       string
+		notBefore time.Time
+		want      bool
+	}{
+		"nothing was recorded by earlier versions": {nil, "any", t0.Add(-time.Hour), false},
+		"the newest key":                               {renewed, "new", t0.Add(-5 * time.Minute), false},
+		"the key before, if the answer was lost":       {renewed, "old", t0.Add(-60 * 24 * time.Hour), false},
+		"the disk of an earlier installation":          {renewed, "other", t0.Add(-time.Hour), true},
+		"an installation was ordered, no agent joined": {&hostkey.Record{Issued: t0}, "old", t0.Add(-time.Hour), true},
+		"the record is of a backup, the key is newer":  {renewed, "newer", t0.Add(time.Hour), false},
+	} {
+		if got := c.record.Superseded(c.key, c.notBefore); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+func TestReadmits(t *testing.T) {
+	open := func(change func(*hostkey.Record)) *hostkey.Record {
+		r := &hostkey.Record{}
+		r.Sign("new", "old", t0)
+		r.ReadmitUntil = t0.Add(200 * 24 * time.Hour)
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	now := t0.Add(199 * 24 * time.Hour)
+	used := func(r *hostkey.Record) { r.Readmitted, r.ReadmittedKey = now.Add(-time.Minute), "new" }
+	for name, c := range map[string]struct {
+		record    *hostkey.Record
+		key       string
+		heartbeat time.Time
+		want      bool
+	}{
+		"no record":                       {nil, "new", t0, false},
+		"not opened":                      {open(func(r *hostkey.Record) { r.ReadmitUntil = time.Time{} }), "new", t0, false},
+		"over":                            {open(func(r *hostkey.Record) { r.ReadmitUntil = now }), "new", t0, false},
+		"open":                            {open(nil), "new", t0, true},
+		"the key before":                  {open(nil), "old", t0, true},
+		"another key":                     {open(nil), "other", t0, false},
+		"the answer was lost":             {open(used), "new", t0, true},
+		"used, then the key before":       {open(used), "old", t0, false},
+		"used, and the host was heard":    {open(used), "new", now, false},
+		"never heard, used, asks again":   {open(used), "new", time.Time{}, true},
+		"installation ordered, no key":    {&hostkey.Record{Issued: t0, ReadmitUntil: now.Add(time.Hour)}, "new", t0, false},
+		"the empty key is not a recorded": {&hostkey.Record{ReadmitUntil: now.Add(time.Hour)}, "", t0, false},
+	} {
+		if got := c.record.Readmits(c.key, c.heartbeat, now); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// The record is of one object: an earlier one of the same name was another machine. A refused change leaves it as it is.
+func TestRecordIsOfOneObject(t *testing.T) {
+	api := fake.NewClientBuilder().WithScheme(scheme.New()).Build()
+	first := &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "s1", UID: types.UID("1")}}
+	second := &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "s1", UID: types.UID("2")}}
+	sign := func(key string) func(*hostkey.Record) error {
+		return func(r *hostkey.Record) error { r.Sign(key, "", t0); return nil }
+	}
+	if err := hostkey.Update(t.Context(), api, first, sign("a")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := hostkey.Read(t.Context(), api, second); r != nil || err != nil {
+		t.Errorf("record of an earlier server: %+v %v", r, err)
+	}
+	refused := errors.New("refused")
+	if err := hostkey.Update(t.Context(), api, first, func(r *hostkey.Record) error { r.Keys = nil; return refused }); !errors.Is(err, refused) {
+		t.Errorf("got %v, want the refusal", err)
+	}
+	if r, err := hostkey.Read(t.Context(), api, first); err != nil || !r.Holds("a") || !r.Expires.Equal(t0.Add(hostkey.Validity)) {
+		t.Errorf("record %+v %v", r, err)
+	}
+	if err := hostkey.Update(t.Context(), api, second, sign("b")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := hostkey.Read(t.Context(), api, second); err != nil || r.Holds("a") || !r.Holds("b") {
+		t.Errorf("record of the new server: %+v %v", r, err)
+	}
+	secret := &corev1.Secret{}
+	if err := api.Get(t.Context(), client.ObjectKey{Namespace: region.NamespaceSystem, Name: hostkey.Name("s1")}, secret); err != nil || !metav1.IsControlledBy(secret, second) {
+		t.Errorf("owner %v %v", secret.OwnerReferences, err)
+	}
+}
