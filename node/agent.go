@@ -29,6 +29,8 @@ const (
 	// Back-off of joining and renewing.
 	firstRetry = 2 * time.Second
 	mostRetry  = 5 * time.Minute
+	// readmitRetry is how often a host whose certificate expired asks whether an operator has let it back.
+	readmitRetry = time.Minute
 	// logEvery limits the log while the API server is away for hours.
 	logEvery = 5 * time.Minute
 )
@@ -167,7 +169,10 @@ func (a *Agent) loop(ctx context.Context) {
 		}
 
 		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
-			if err := a.credentials.renew(ctx); err != nil {
+			if err := a.renew(ctx, now); err != nil {
+				if enroll.NotReadmitted(err) {
+					renewWait = readmitRetry
+				}
 				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", renewWait))
 				renew, renewWait = now.Add(jitter(renewWait)), min(2*renewWait, mostRetry)
 			} else {
@@ -179,6 +184,18 @@ func (a *Agent) loop(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// renew gets a new certificate: by the present one, or by its key if it has expired, as the API server's clock has it.
+func (a *Agent) renew(ctx context.Context, now time.Time) error {
+	if !a.credentials.expired(now.Add(a.api.clockOffset())) {
+		return a.credentials.renew(ctx)
+	}
+	err := a.credentials.readmit(ctx)
+	if err != nil {
+		a.note(err) // says more than the API server, which finds the certificate unknown
+	}
+	return err
 }
 
 // report writes the status if it differs from what the API server holds.

@@ -34,19 +34,20 @@ type fakeRegion struct {
 	key *ecdsa.PrivateKey
 	ca  *x509.Certificate
 
-	mu         sync.Mutex
-	refuse     string        // reason to refuse joins with
-	away       bool          // the API server does not work
-	life       time.Duration // of certificates
-	joins      int
-	renewals   int
-	heartbeats int
-	lease      map[string]any
-	host       region.Host
-	writes     int // of the status
-	ahead      time.Duration
-	secret     secretWorld
-	anyMachine bool // SMBIOS UUIDs are not looked at
+	mu           sync.Mutex
+	refuse       string        // reason to refuse joins with
+	away         bool          // the API server does not work
+	life         time.Duration // of certificates
+	joins        int
+	renewals     int
+	readmissions int
+	heartbeats   int
+	lease        map[string]any
+	host         region.Host
+	writes       int // of the status
+	ahead        time.Duration
+	secret       secretWorld
+	anyMachine   bool // SMBIOS UUIDs are not looked at
 }
 
 func newFakeRegion(t *testing.T) (*fakeRegion, identity.Identity) {
@@ -88,11 +89,11 @@ func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Date", time.Now().Add(r.ahead).UTC().Format(http.TimeFormat))
 	}
 	switch path := req.URL.Path; {
-	case path == enroll.PathJoin || path == enroll.PathRenew:
+	case path == enroll.PathJoin || path == enroll.PathRenew || path == enroll.PathReadmit:
 		r.certify(w, req, body)
 	case r.away:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case len(req.TLS.PeerCertificates) == 0:
+	case len(req.TLS.PeerCertificates) == 0 || time.Now().After(req.TLS.PeerCertificates[0].NotAfter):
 		w.WriteHeader(http.StatusUnauthorized)
 	case strings.HasSuffix(path, "/hosts/s1") && req.Method == http.MethodGet:
 		if err := json.NewEncoder(w).Encode(r.host); err != nil {
@@ -122,12 +123,25 @@ func (r *fakeRegion) certify(w http.ResponseWriter, req *http.Request, body []by
 	if err := json.Unmarshal(body, &in); err != nil || !r.anyMachine && in.SystemUUID != "11111111-2222-3333-4444-555555555555" {
 		r.t.Errorf("%v %+v", err, in)
 	}
-	if req.URL.Path == enroll.PathRenew {
+	switch req.URL.Path {
+	case enroll.PathRenew:
 		r.renewals++
 		if len(req.TLS.PeerCertificates) == 0 {
 			r.t.Error("renewal without a certificate")
 		}
-	} else {
+	case enroll.PathReadmit:
+		r.readmissions++
+		if len(req.TLS.PeerCertificates) > 0 {
+			r.t.Error("readmission with the expired certificate, which TLS refuses")
+		}
+		if r.refuse != "" {
+			w.WriteHeader(http.StatusForbidden)
+			if err := json.NewEncoder(w).Encode(enroll.Error{Reason: r.refuse, Message: "m"}); err != nil {
+				r.t.Error(err)
+			}
+			return
+		}
+	default:
 		r.joins++
 		if r.refuse != "" || req.Header.Get("Authorization") != "Bearer s1.secret" {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -260,7 +274,7 @@ func TestAgent(t *testing.T) {
 	stop()
 
 	// A restart uses the certificate; one past two thirds of its life is renewed with another key.
-	r.set(func() { r.life = time.Second })
+	r.set(func() { r.life, r.ahead = 10*time.Second, 0 })
 	before := r.joins
 	stop = startAgent(t, dir, &log)
 	r.see("heartbeats", func() bool { return r.heartbeats > beats })
@@ -272,7 +286,7 @@ func TestAgent(t *testing.T) {
 	if joined, err := c.load(); err != nil || !joined {
 		t.Fatal(joined, err)
 	}
-	if err := c.renew(t.Context()); err != nil { // valid for a second: renewal is due at once
+	if err := c.renew(t.Context()); err != nil { // begun a minute ago and valid for ten seconds: renewal is due at once
 		t.Fatal(err)
 	}
 	r.set(func() { r.life = time.Hour })
@@ -297,5 +311,47 @@ func TestAgentWithoutTokenAndCertificate(t *testing.T) {
 	c := &credentials{dir: t.TempDir(), id: id, log: slog.New(slog.DiscardHandler)}
 	if err := c.join(t.Context()); err == nil || !strings.Contains(err.Error(), "reinstallAfter") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A host that was off for longer than its certificate lives asks, with the key on its disk, until it is let back. Nothing on the disk changes
+// before.
+func TestAgentWithExpiredCertificate(t *testing.T) {
+	r, id := newFakeRegion(t)
+	dir := t.TempDir()
+	writeIdentity(t, dir, id)
+	c := &credentials{dir: dir, id: id, systemUUID: "11111111-2222-3333-4444-555555555555", log: slog.New(slog.DiscardHandler)}
+	r.life = -time.Second
+	if err := c.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expired, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := c.certificate().PrivateKey.(*ecdsa.PrivateKey)
+	r.set(func() { r.life, r.refuse = time.Hour, enroll.ReasonNotReadmitted })
+	var log bytes.Buffer
+	stop := startAgent(t, dir, &log)
+	r.see("a request to be readmitted", func() bool { return r.readmissions > 0 })
+	stop()
+	if s, err := readState(filepath.Join(dir, "run", "agent.json")); err != nil || s.Unreachable || s.LastSuccess.After(s.Time) {
+		t.Errorf("state %+v %v", s, err)
+	}
+	if !strings.Contains(log.String(), enroll.ReasonNotReadmitted) {
+		t.Errorf("the log does not say why:\n%s", log.String())
+	}
+	if now, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem")); err != nil || !bytes.Equal(now, expired) {
+		t.Errorf("%v: key or certificate changed although the host was refused", err)
+	}
+	if r.heartbeats != 0 || r.renewals != 0 {
+		t.Errorf("%d heartbeats, %d renewals with an expired certificate", r.heartbeats, r.renewals)
+	}
+	r.set(func() { r.refuse = "" })
+	stop = startAgent(t, dir, &log)
+	r.see("heartbeats", func() bool { return r.heartbeats > 2 })
+	stop()
+	if joined, err := c.load(); err != nil || !joined || !old.Equal(c.certificate().PrivateKey) || c.expired(time.Now()) {
+		t.Errorf("%v %v: want a valid certificate of the same key", joined, err)
 	}
 }

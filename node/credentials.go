@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -83,6 +84,12 @@ func (c *credentials) renewAt() time.Time {
 	return cert.Leaf.NotBefore.Add(life / 3 * 2)
 }
 
+// expired says whether the certificate has expired, so that TLS refuses it.
+func (c *credentials) expired(now time.Time) bool {
+	cert := c.certificate()
+	return cert != nil && cert.Leaf != nil && now.After(cert.Leaf.NotAfter)
+}
+
 // join exchanges the join token for a certificate. It may be called again after any failure: the key
 // is kept, so that a certificate whose delivery failed can be asked for again.
 func (c *credentials) join(ctx context.Context) error {
@@ -94,7 +101,11 @@ func (c *credentials) join(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	if err := c.obtain(func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Join(ctx, c.id.JoinToken, r) }); err != nil {
+	keyPEM, key, err := c.pendingKey()
+	if err != nil {
+		return err
+	}
+	if err := c.obtain(keyPEM, key, func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Join(ctx, c.id.JoinToken, r) }); err != nil {
 		return err
 	}
 	c.log.Info("joined: client certificate received")
@@ -108,18 +119,43 @@ func (c *credentials) renew(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	if err := c.obtain(func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Renew(ctx, r) }); err != nil {
+	keyPEM, key, err := c.pendingKey()
+	if err != nil {
+		return err
+	}
+	if err := c.obtain(keyPEM, key, func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Renew(ctx, r) }); err != nil {
 		return err
 	}
 	c.log.Info("client certificate renewed", slog.Time("renewAgain", c.renewAt()))
 	return nil
 }
 
-func (c *credentials) obtain(exchange func(enroll.JoinRequest) (enroll.JoinResponse, error)) error {
-	keyPEM, key, err := c.pendingKey()
+// readmit exchanges the key of the expired certificate, which proves that this is the host that it was issued to, for a new certificate. An
+// operator must have allowed it.
+func (c *credentials) readmit(ctx context.Context) error {
+	key, ok := c.certificate().PrivateKey.(crypto.Signer)
+	if !ok {
+		return fmt.Errorf("client certificate: its key of type %T can't sign; install the server again (spec.reinstallAfter)", c.certificate().PrivateKey)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("client certificate: %w", err)
+	}
+	client, err := enroll.NewClient(c.id.EnrollURL, []byte(c.id.CA), nil)
 	if err != nil {
 		return err
 	}
+	defer client.Close()
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err := c.obtain(keyPEM, key, func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Readmit(ctx, r) }); err != nil {
+		return err
+	}
+	c.log.Info("readmitted: client certificate received", slog.Time("renewAgain", c.renewAt()))
+	return nil
+}
+
+// obtain has a certificate signed for a key and keeps both.
+func (c *credentials) obtain(keyPEM []byte, key crypto.Signer, exchange func(enroll.JoinRequest) (enroll.JoinResponse, error)) error {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname)}, key)
 	if err != nil {
 		return fmt.Errorf("certificate request: %w", err)

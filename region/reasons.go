@@ -160,6 +160,8 @@ const (
 	ReasonPoweredOff = "PoweredOff"
 	// ReasonHostSilent: the host is on and sends no heartbeat.
 	ReasonHostSilent = "HostSilent"
+	// ReasonCertificateExpired: the host was off for longer than its certificate lives. `regiond server readmit` lets it back.
+	ReasonCertificateExpired = "CertificateExpired"
 	// ReasonHostUnhealthy: the agent reports that something is wrong.
 	ReasonHostUnhealthy = "HostUnhealthy"
 	// ReasonHostHealthy: the agent reports that nothing is wrong.

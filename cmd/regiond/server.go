@@ -16,10 +16,10 @@ import (
 func newServerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
-		Short: "Take servers out of service",
+		Short: "Take servers out of service, and let them back",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(newServerRetireCommand())
+	cmd.AddCommand(newServerRetireCommand(), newServerReadmitCommand())
 	return cmd
 }
 
@@ -46,7 +46,8 @@ It can be repeated at any time, and continues where it was cut off.`,
 		Example: `  sudo regiond server retire node7
   sudo regiond server retire node7 --yes
   sudo regiond server retire node7 --force    # its BMC is dead, and you have pulled its plug`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeServers(&where),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, _, err := where.api()
 			if err != nil {

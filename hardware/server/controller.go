@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"regiond.dev/regiond/hardware/bmc"
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -334,6 +335,10 @@ func ReadFacts(ctx context.Context, r client.Reader, s *region.Server) (Facts, e
 	case err == nil:
 		f.Host = h
 	case !apierrors.IsNotFound(err):
+		return f, err
+	}
+	var err error
+	if f.Key, err = hostkey.Read(ctx, r, s); err != nil {
 		return f, err
 	}
 	f.HeartbeatTimeout = host.LeaseDuration

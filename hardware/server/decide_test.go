@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
@@ -55,6 +56,18 @@ func host(healthy metav1.ConditionStatus) *region.Host {
 	return &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "s1", CreationTimestamp: *ago(time.Hour)},
 		Spec: region.HostSpec{ServerUID: serverUID}, Status: region.HostStatus{BootID: "b1", Image: "trixie-1",
 			Conditions: []metav1.Condition{{Type: region.ConditionHealthy, Status: healthy, Reason: "X", Message: "unit foo failed", LastTransitionTime: *ago(time.Minute)}}}}
+}
+
+// expired is a host that was off until its certificate expired an hour ago.
+func expired(change func(*hostkey.Record)) func(*server.Wish, *server.Facts) {
+	return func(w *server.Wish, f *server.Facts) {
+		alive("True", 100*24*time.Hour)(w, f)
+		f.Key = &hostkey.Record{}
+		f.Key.Sign("k", "", now.Add(-hostkey.Validity-time.Hour))
+		if change != nil {
+			change(f.Key)
+		}
+	}
 }
 
 func TestDecide(t *testing.T) {
@@ -363,6 +376,16 @@ func TestDecide(t *testing.T) {
 		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "AgentSilent", message: "console"},
 		{name: "ready", power: region.PowerOn, with: alive("True", 5*time.Second), action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
 		{name: "unhealthy", power: region.PowerOn, with: alive("False", 5*time.Second), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostUnhealthy", message: "unit foo failed"},
+		{name: "certificate expired: an operator lets the host back", power: region.PowerOn, with: expired(nil),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "has not asked yet"},
+		{name: "certificate expired: the host asks", power: region.PowerOn,
+			with:   expired(func(r *hostkey.Record) { r.Asked, r.AskedFrom = now.Add(-time.Minute), "10.99.0.17" }),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
+			message: "its agent asked at 2026-03-01T11:59:00Z from 10.99.0.17 and holds the recorded key: regiond server readmit s1"},
+		{name: "certificate expired: the host was readmitted", power: region.PowerOn, with: expired(func(r *hostkey.Record) { r.ReadmitUntil = now.Add(time.Hour) }),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "may come back until 2026-03-01T13:00:00Z"},
+		{name: "certificate expired: the host is off", power: region.PowerOff, with: expired(nil),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonPoweredOff},
 		{name: "host silent: never installed again", power: region.PowerOn, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent", message: "not installed again"},
 		{name: "host off: left off", power: region.PowerOff, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "PoweredOff"},
 		{name: "host off, always on: powered on", power: region.PowerOff, with: func(w *server.Wish, f *server.Facts) {

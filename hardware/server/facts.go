@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
@@ -38,6 +39,8 @@ type Facts struct {
 	Heartbeat time.Time
 	// HeartbeatSeen says that this process saw the Lease being renewed.
 	HeartbeatSeen bool
+	// Key is the record of the host's keys, nil when there is none.
+	Key *hostkey.Record
 	// HeartbeatTimeout is the Lease's duration, after which a host counts as silent.
 	HeartbeatTimeout time.Duration
 	// BMC is the last observation of the BMC in this life of the process.

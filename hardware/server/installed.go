@@ -1,11 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
 )
 
@@ -81,6 +83,8 @@ func viewHost(w Wish, f Facts, since, now time.Time) hostView {
 	case !now.Before(fresh) && off:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
 			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves it off, as its spec.power says (manual)"))
+	case !now.Before(fresh) && f.Key.Expired(now):
+		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Key.Expires, readmission(w.Name, f.Key, now)))
 	case !now.Before(fresh):
 		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
 			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))
@@ -98,4 +102,24 @@ func viewHost(w Wish, f Facts, since, now time.Time) hostView {
 			waiting("the host to be healthy", healthy.LastTransitionTime.Time, healthy.Message))
 	}
 	return hostView{metav1.ConditionTrue, region.PhaseReady, region.ReasonHostHealthy, "the host's agent reports healthy", fresh.Sub(now)}
+}
+
+// readmission says how a host whose certificate expired comes back.
+func readmission(name string, key *hostkey.Record, now time.Time) string {
+	asked := "its agent has not asked yet: look at its console and network, then"
+	if !key.Asked.IsZero() {
+		asked = fmt.Sprintf("its agent asked at %s from %s and holds the recorded key:", stamp(key.Asked), key.AskedFrom)
+	}
+	if key.Open(now) {
+		return fmt.Sprintf("its certificate expired while it was off; it may come back until %s, its agent asks every minute", stamp(key.ReadmitUntil))
+	}
+	return "its certificate expired while it was off; " + asked + " regiond server readmit " + name
+}
+
+// untilOf is how long a readmission is open, zero if it is not.
+func untilOf(key *hostkey.Record, now time.Time) time.Duration {
+	if !key.Open(now) {
+		return 0
+	}
+	return key.ReadmitUntil.Sub(now)
 }

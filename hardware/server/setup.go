@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -41,7 +42,10 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		return c.requests(ctx, func(*region.Server) bool { return true })
 	})
-	credentials := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	secrets := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if name, ok := hostkey.HostOf(o.GetName()); ok {
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+		}
 		return c.requests(ctx, func(s *region.Server) bool { return CredentialsSecret(s.Spec.BMC.Credentials) == o.GetName() })
 	})
 	// A server that appears, changes or goes may make or end a duplicate of another.
@@ -62,7 +66,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 		Watches(&region.Host{}, sameName).
 		Watches(&region.Region{}, all).
 		Watches(&coordinationv1.Lease{}, sameName, builder.WithPredicates(inNamespace(host.Namespace), revived())).
-		Watches(&corev1.Secret{}, credentials, builder.WithPredicates(inNamespace(Namespace), predicate.ResourceVersionChangedPredicate{})).
+		Watches(&corev1.Secret{}, secrets, builder.WithPredicates(inNamespace(Namespace), predicate.ResourceVersionChangedPredicate{})).
 		Named("server").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(c)
