@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -28,20 +29,6 @@ const (
 	// jobsAtOnce: schema migrations are bound by the processor.
 	jobsAtOnce = 2
 )
-
-// needs of the gates: those that must have been proved before the services of a gate are started. Gates without unmet needs start in
-// parallel. Schema jobs need MariaDB alone. Nova needs Placement because nova-conductor and nova-scheduler ask it for its versions
-// when they start, and exit if it does not answer (report_client_singleton in nova/scheduler/client/report.py).
-var needs = map[string][]string{
-	region.ConditionKeystone:  {region.ConditionMariaDB},
-	region.ConditionPlacement: {region.ConditionKeystone},
-	region.ConditionGlance:    {region.ConditionKeystone},
-	region.ConditionNova:      {region.ConditionKeystone, region.ConditionRabbitMQ, region.ConditionPlacement},
-	region.ConditionNeutron:   {region.ConditionKeystone, region.ConditionRabbitMQ},
-}
-
-// jobOrder: what takes longest, or what others wait for, first.
-var jobOrder = []string{region.ConditionKeystone, region.ConditionNova, region.ConditionPlacement, region.ConditionNeutron, region.ConditionGlance}
 
 // Decision is what follows from facts.
 type Decision struct {
@@ -123,6 +110,16 @@ func (d *decider) proved(gate string) bool {
 	return d.rolledOut(gate) && probed && p.Err == ""
 }
 
+// unmet is the first gate that a gate needs and that is not proved; empty if there is none.
+func (d *decider) unmet(gate string) string {
+	for _, n := range service.Of(gate).Needs {
+		if !d.proved(n) {
+			return n
+		}
+	}
+	return ""
+}
+
 func (d *decider) allProved() bool {
 	return !slices.ContainsFunc(region.Gates, func(g string) bool { return !d.proved(g) })
 }
@@ -167,7 +164,8 @@ func (d *decider) rollout() {
 		}
 	}
 	if d.proved(region.ConditionMariaDB) {
-		for _, gate := range jobOrder {
+		for _, s := range service.Schemas() {
+			gate := s.Gate
 			for _, w := range d.f.Workloads {
 				if w.Gate != gate || !w.Job || w.done() || w.active() || d.supersededBy(gate) != "" {
 					continue
@@ -186,10 +184,7 @@ func (d *decider) rollout() {
 	complete := true
 	for _, gate := range region.Gates {
 		ready := d.jobsDone(gate)
-		for _, n := range needs[gate] {
-			ready = ready && d.proved(n)
-		}
-		if ready {
+		if ready && d.unmet(gate) == "" {
 			d.apply = append(d.apply, Part{Gate: gate})
 		}
 		complete = complete && d.rolledOut(gate)
@@ -209,7 +204,7 @@ func (d *decider) probes() {
 	}
 	var early []string // gates whose proof is renewed if another one's is
 	for _, gate := range region.Gates {
-		if !d.rolledOut(gate) || slices.ContainsFunc(needs[gate], func(n string) bool { return !d.proved(n) }) {
+		if !d.rolledOut(gate) || d.unmet(gate) != "" {
 			continue
 		}
 		due := d.now

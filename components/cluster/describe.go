@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/condition"
 )
@@ -150,10 +151,8 @@ func (d *decider) unapplied(w Workload) string {
 		}
 		return fmt.Sprintf("it starts when fewer than %d others run", jobsAtOnce)
 	}
-	for _, n := range needs[w.Gate] {
-		if !d.proved(n) {
-			return "it is applied once the gate " + n + " is proved"
-		}
+	if n := d.unmet(w.Gate); n != "" {
+		return "it is applied once the gate " + n + " is proved"
 	}
 	if !d.jobsDone(w.Gate) {
 		return "it is applied once its schema is there"
@@ -185,10 +184,8 @@ func (d *decider) gate(gate string) metav1.Condition {
 	case !probed && d.f.Unreachable != "":
 		return d.no(gate, reasonProbing, "the first proof", d.f.Unreachable)
 	case !probed:
-		for _, n := range needs[gate] {
-			if !d.proved(n) {
-				return d.no(gate, reasonEarlier, "the gate "+n, "nothing to do")
-			}
+		if n := d.unmet(gate); n != "" {
+			return d.no(gate, reasonEarlier, "the gate "+n, "nothing to do")
 		}
 		return d.no(gate, reasonProbing, "the first proof", "nothing to do")
 	case p.Terminal:
@@ -196,19 +193,7 @@ func (d *decider) gate(gate string) metav1.Condition {
 	case p.Err != "":
 		return d.no(gate, reasonProbe, "a proof, which is tried again every few seconds", clip(p.Err))
 	}
-	return metav1.Condition{Type: gate, Status: metav1.ConditionTrue, Reason: reasonProved, Message: proofs[gate]}
-}
-
-// proofs say what was seen at each gate.
-var proofs = map[string]string{
-	region.ConditionMariaDB:   "a row was written and read back",
-	region.ConditionRabbitMQ:  "a message was published and consumed",
-	region.ConditionMemcached: "a value was set and read back",
-	region.ConditionKeystone:  "a token was issued and validated, the catalogue is as declared",
-	region.ConditionPlacement: "a resource provider was created, read and deleted",
-	region.ConditionGlance:    "an image was uploaded and read back byte for byte",
-	region.ConditionNova:      "its cells are mapped, conductor and scheduler are up, the API answers",
-	region.ConditionNeutron:   "a network with a port was created and deleted",
+	return metav1.Condition{Type: gate, Status: metav1.ConditionTrue, Reason: reasonProved, Message: service.Of(gate).Proof}
 }
 
 // clip keeps a message within what fits a table; Kubernetes allows 32 KiB for one.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/service"
 )
 
 // Folder on the seed host that pods mount.
@@ -20,20 +21,20 @@ type Folder struct {
 	UID  int
 }
 
-// folders of a cluster. The users' numbers are those of the component images. The container of the database makes one only where it
-// finds the folder create, which it then removes: a pod that is started again where the data was lost stops instead.
+// folders of a cluster. The container of the database makes one only where it finds the folder create, which it then removes: a pod that is started again where the data was lost stops instead.
 func folders(dataDir, cluster string, create bool) []Folder {
 	top := openstack.DataDir(dataDir, cluster)
 	all := []Folder{
 		{filepath.Dir(top), 0o711, 0},
 		{top, 0o711, 0},
-		{filepath.Join(top, "mariadb"), 0o700, 42434},
-		{filepath.Join(top, "dumps"), 0o700, 42434}, // of databases before an upgrade
-		{filepath.Join(top, "rabbitmq"), 0o700, 42439},
-		{filepath.Join(top, "glance"), 0o750, 42415},
+	}
+	for _, s := range service.All {
+		for _, f := range s.Folders {
+			all = append(all, Folder{filepath.Join(top, f.Name), f.Mode, s.User})
+		}
 	}
 	if create {
-		all = append(all, Folder{createFolder(dataDir, cluster), 0o700, 42434})
+		all = append(all, Folder{createFolder(dataDir, cluster), 0o700, service.MariaDB.User})
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -227,7 +228,7 @@ func (t *turn) returned(ctx context.Context) error {
 		err := t.Cloud.Open(ctx, t.target, t.seen.session, n.Service.ID)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("enable %s on %s again: %w", binaryCompute, n.Name, err)
+			return fmt.Errorf("enable %s on %s again: %w", service.NovaCompute, n.Name, err)
 		}
 		t.seen.hosts.time = time.Time{} // it is asked for again
 		t.log.Info("host is one of the cluster again, its compute service is enabled", slog.String("host", n.Name))

@@ -14,13 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/service"
 )
 
 // jobMapping maps hosts to their cell. It always has this name, so that one runs at a time: two at once map a host twice, or fail.
 const jobMapping = "discover-hosts"
-
-// conductor is the workload whose image and configuration the job uses.
-const conductor = "nova-conductor"
 
 // mapping observes the job.
 func (t *turn) mapping(ctx context.Context) error {
@@ -65,7 +63,7 @@ func (t *turn) mapHosts(ctx context.Context, again bool) error {
 		return client.IgnoreNotFound(t.Live.Delete(ctx, old, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	from := &appsv1.Deployment{}
-	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: conductor}, from); err != nil {
+	if err := t.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: service.NovaConductor}, from); err != nil {
 		return fmt.Errorf("job %s: %w", jobMapping, err)
 	}
 	job, err := mappingJob(t.cluster.Name, from)
@@ -86,12 +84,12 @@ func mappingJob(cluster string, from *appsv1.Deployment) (*batchv1.Job, error) {
 	spec := from.Spec.Template.Spec.DeepCopy()
 	var container *corev1.Container
 	for i := range spec.Containers {
-		if spec.Containers[i].Name == conductor {
+		if spec.Containers[i].Name == service.NovaConductor {
 			container = &spec.Containers[i]
 		}
 	}
 	if container == nil {
-		return nil, fmt.Errorf("job %s: deployment %s has no container %s", jobMapping, from.Name, conductor)
+		return nil, fmt.Errorf("job %s: deployment %s has no container %s", jobMapping, from.Name, service.NovaConductor)
 	}
 	container.Name = jobMapping
 	container.Command, container.Args = []string{"nova-manage", "cell_v2", "discover_hosts", "--by-service", "--verbose"}, nil

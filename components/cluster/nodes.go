@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -141,8 +142,8 @@ func (d *decider) problem(n NodeFacts) string {
 		return "its nova-compute does not report; on the host: journalctl -u nova-compute"
 	case !n.Service.Enabled:
 		return strings.TrimSuffix("its nova-compute is disabled: "+n.Service.Reason, ": ")
-	case n.Service.Reported.Before(n.Started[binaryCompute]):
-		return n.starting(binaryCompute)
+	case n.Service.Reported.Before(n.Started[service.NovaCompute]):
+		return n.starting(service.NovaCompute)
 	case !n.Mapped:
 		return strings.TrimSuffix("it is being mapped to its cell: "+d.f.Mapping.Waiting, ": ")
 	case len(n.Agents) == 0:
@@ -162,11 +163,8 @@ func (d *decider) problem(n NodeFacts) string {
 	return ""
 }
 
-// Names of what runs on compute nodes: Nova's service, and how those of Neutron's agents begin.
-const (
-	binaryCompute = "nova-compute"
-	agentPrefix   = "neutron-"
-)
+// agentPrefix is how the names of Neutron's agents begin.
+const agentPrefix = "neutron-"
 
 // starting says that a process has not reported since it was started. Nova and Neutron call it up for a minute after it ended, by
 // what the one before reported, and would send it work.

@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -170,7 +169,7 @@ func (t *turn) workloads(ctx context.Context) error {
 			return err
 		}
 		if err == nil {
-			t.facts.Database.Used = t.facts.Database.Used || needs[w.Gate] != nil && !w.Job
+			t.facts.Database.Used = t.facts.Database.Used || len(service.Of(w.Gate).Needs) > 0 && !w.Job
 			w.Generation = live.GetGeneration()
 			if malformed != nil { // one that is not there yet is refused by the API server, which says more
 				return malformed
@@ -309,20 +308,20 @@ func (t *turn) reach(ctx context.Context) error {
 		return nil
 	}
 	t.target = Target(t.cluster, t.input.Secrets)
-	for name, at := range map[string]struct {
+	for _, inside := range []struct {
+		service.Service
 		address *string
-		port    int
-	}{"mariadb": {&t.target.MariaDB, portMariaDB}, "memcached": {&t.target.Memcached, portMemcached}} {
+	}{{service.MariaDB, &t.target.MariaDB}, {service.Memcached, &t.target.Memcached}} {
 		s := &corev1.Service{}
-		err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.target.Namespace, Name: name}, s)
+		err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.target.Namespace, Name: inside.Name}, s)
 		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		if s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone {
-			t.facts.Unreachable = "the Service " + name + " is not there yet"
+			t.facts.Unreachable = "the Service " + inside.Name + " is not there yet"
 			return nil
 		}
-		*at.address = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(at.port))
+		*inside.address = inside.Address(s.Spec.ClusterIP)
 	}
 	t.reachable = true
 	return t.pods(ctx)

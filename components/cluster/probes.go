@@ -13,6 +13,7 @@ import (
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -88,8 +89,10 @@ func (Prober) Forget(ctx context.Context, c *computehost.Cloud, host string) err
 	return c.Forget(ctx, host, func(string) {})
 }
 
-// independent gates need no token.
-var independent = []string{region.ConditionMariaDB, region.ConditionRabbitMQ, region.ConditionMemcached}
+// needsToken says whether a gate's probe is given a session. Keystone's makes it.
+func needsToken(gate string) bool {
+	return service.Of(gate).API != nil && gate != region.ConditionKeystone
+}
 
 // probe passes the gates that are due, side by side, and enters what came of it into the facts.
 func (t *turn) probe(ctx context.Context, due []string) {
@@ -98,7 +101,7 @@ func (t *turn) probe(ctx context.Context, due []string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
 	defer cancel()
-	if slices.ContainsFunc(due, func(g string) bool { return !slices.Contains(independent, g) && g != region.ConditionKeystone }) {
+	if slices.ContainsFunc(due, needsToken) {
 		t.login(ctx)
 	}
 	var wg sync.WaitGroup
@@ -152,7 +155,7 @@ func (t *turn) prove(ctx context.Context, name string) error {
 	switch {
 	case name == region.ConditionKeystone:
 		return t.proveKeystone(ctx)
-	case !slices.Contains(independent, name) && s == nil:
+	case needsToken(name) && s == nil:
 		return errors.New("keystone issued no token; see the condition " + region.ConditionKeystone)
 	}
 	return t.Cloud.Probe(ctx, name, t.target, s)

@@ -17,6 +17,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -130,12 +131,12 @@ const AnnotationDatabase = "regiond.dev/database-created"
 
 // databaseDir is where the container of the database has its files.
 func databaseDir(dataDir, cluster string) string {
-	return filepath.Join(openstack.DataDir(dataDir, cluster), "mariadb", "data")
+	return filepath.Join(openstack.DataDir(dataDir, cluster), service.FolderDatabase, "data")
 }
 
 // createFolder allows the container to create the database.
 func createFolder(dataDir, cluster string) string {
-	return filepath.Join(openstack.DataDir(dataDir, cluster), "mariadb", "create")
+	return filepath.Join(openstack.DataDir(dataDir, cluster), service.FolderDatabase, "create")
 }
 
 // databaseThere says whether a folder holds a database. One that is empty is the mount point of a disk that is not mounted.

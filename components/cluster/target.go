@@ -1,26 +1,13 @@
 package cluster
 
 import (
-	"net"
-	"strconv"
 	"strings"
 
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
-)
-
-// Ports of the APIs and the broker at the cluster's address.
-const (
-	portKeystone  = 5000
-	portGlance    = 9292
-	portPlacement = 8778
-	portNova      = 8774
-	portNeutron   = 9696
-	portRabbitMQ  = 5672
-	portMariaDB   = 3306
-	portMemcached = 11211
 )
 
 // lookup a value of the tree by its path.
@@ -51,41 +38,36 @@ func in(tree map[string]any) lookup {
 
 // Admin is the login of a cluster's administrator.
 func Admin(cluster *region.OpenStackCluster, secrets map[string]any) cloud.Credentials {
-	return cloud.Credentials{URL: apiURL(cluster, portKeystone), User: "admin", Project: "admin",
+	return cloud.Credentials{URL: service.Keystone.URL(cluster.Spec.Address), User: "admin", Project: "admin",
 		Password: in(secrets).text("keystone.admin_password")}
 }
 
 // Target of a cluster's APIs. The addresses of what is reached inside of the cluster only are added by the caller.
 func Target(cluster *region.OpenStackCluster, secrets map[string]any) gate.Target {
-	s := in(secrets)
+	s, address := in(secrets), cluster.Spec.Address
 	return gate.Target{
 		UID: string(cluster.UID), Namespace: openstack.Namespace(cluster.Name),
-		RabbitMQ: net.JoinHostPort(cluster.Spec.Address, strconv.Itoa(portRabbitMQ)),
+		RabbitMQ: service.RabbitMQ.Address(address),
 		Database: gate.Login{User: "regiond", Password: s.text("mariadb.admin_password")},
 		Broker:   gate.Login{User: "regiond", Password: s.text("rabbitmq.gate_password")}, VHost: "regiond",
 		Admin:     Admin(cluster, secrets),
-		Placement: apiURL(cluster, portPlacement) + "/", Glance: apiURL(cluster, portGlance) + "/",
-		Nova: apiURL(cluster, portNova) + "/v2.1/", Neutron: apiURL(cluster, portNeutron) + "/",
+		Placement: service.Placement.URL(address) + "/", Glance: service.Glance.URL(address) + "/",
+		Nova: service.Nova.URL(address) + "/", Neutron: service.Neutron.URL(address) + "/",
 	}
-}
-
-func apiURL(cluster *region.OpenStackCluster, port int) string {
-	return "http://" + net.JoinHostPort(cluster.Spec.Address, strconv.Itoa(port))
 }
 
 // Catalogue that is desired of a cluster's Keystone. Its own service is made by keystone-manage bootstrap, and kept here.
 func Catalogue(cluster *region.OpenStackCluster, values func(path string) (any, bool)) cloud.Catalogue {
 	text := lookup(values).text
 	c := cloud.Catalogue{Owner: string(cluster.UID), Region: text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
-	for _, name := range []string{"placement", "glance", "nova", "neutron"} {
-		c.Users = append(c.Users, cloud.User{Name: name, Password: text(name + ".keystone.password")})
-	}
-	c.Services = []cloud.Service{
-		{Name: "keystone", Type: "identity", URL: apiURL(cluster, portKeystone)},
-		{Name: "placement", Type: "placement", URL: apiURL(cluster, portPlacement)},
-		{Name: "glance", Type: "image", URL: apiURL(cluster, portGlance)},
-		{Name: "nova", Type: "compute", URL: apiURL(cluster, portNova) + "/v2.1"},
-		{Name: "neutron", Type: "network", URL: apiURL(cluster, portNeutron)},
+	for _, of := range service.All {
+		if of.API == nil {
+			continue
+		}
+		c.Services = append(c.Services, cloud.Service{Name: of.Name, Type: of.API.Type, URL: of.URL(cluster.Spec.Address)})
+		if of.Name != service.Keystone.Name {
+			c.Users = append(c.Users, cloud.User{Name: of.Name, Password: text(of.Name + ".keystone.password")})
+		}
 	}
 	return c
 }

@@ -24,6 +24,7 @@ import (
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
 
@@ -118,7 +119,7 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 		return nil, fmt.Errorf("there is no server or host %s, and no OpenStack cluster knows it; see: regiond status", name)
 	}
 	if len(given) == 0 && len(s.Clouds) == 0 && runsCompute(s.Host) {
-		s.Unasked = append(s.Unasked, Unasked{Cluster: unknownCluster, Why: "the host's agent reports " + binaryCompute +
+		s.Unasked = append(s.Unasked, Unasked{Cluster: unknownCluster, Why: "the host's agent reports " + service.NovaCompute +
 			", and no OpenStack cluster of the region knows the host", Remedy: "declare the cluster that configured it in region.yaml again"})
 	}
 	return s, nil
@@ -127,13 +128,10 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 // unknownCluster stands for the cluster of a host that was configured before regiond kept a record of that.
 const unknownCluster = "unknown"
 
-// binaryCompute is Nova's service on compute hosts.
-const binaryCompute = "nova-compute"
-
 // runsCompute says whether a host's agent reports a nova-compute, running or not.
 func runsCompute(h *region.Host) bool {
 	return h != nil && h.Status.Configuration != nil &&
-		slices.ContainsFunc(h.Status.Configuration.Processes, func(p region.HostProcess) bool { return p.Service == binaryCompute+".service" })
+		slices.ContainsFunc(h.Status.Configuration.Processes, func(p region.HostProcess) bool { return p.Service == service.NovaCompute+".service" })
 }
 
 // look asks one cluster. One without secrets has no services that could be asked: that it has no guests on the host either is only

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/images/guest"
 	"regiond.dev/regiond/test/lab/cloud"
 )
@@ -27,7 +28,7 @@ func (l Lab) Cloud(ctx context.Context, disk guest.Image, report func(string, ..
 		return nil, err
 	}
 	return cloud.Open(ctx, cloud.Config{
-		URL: "http://" + seedAddress.String() + ":5000", Password: password, Region: keystoneRegion, Dial: l.seed().Dial,
+		URL: service.Keystone.URL(seedAddress.String()), Password: password, Region: keystoneRegion, Dial: l.seed().Dial,
 		PhysicalNetwork: physicalNetwork, Guest: disk, Report: report,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/agents"
 
 	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/service"
 )
 
 // Host is a compute host as Nova and Neutron know it.
@@ -25,13 +26,10 @@ type Host struct {
 	Agents []agents.Agent
 }
 
-// binaryCompute is Nova's service on compute hosts.
-const binaryCompute = "nova-compute"
-
 // Hosts lists compute hosts by name.
 func Hosts(ctx context.Context, t Target, s *cloud.Session) (map[string]Host, error) {
 	c := t.nova(s)
-	registered, err := All(ctx, services.List(c, services.ListOpts{Binary: binaryCompute}), services.ExtractServices)
+	registered, err := All(ctx, services.List(c, services.ListOpts{Binary: service.NovaCompute}), services.ExtractServices)
 	if err != nil {
 		return nil, fmt.Errorf("nova %s: list services: %w", t.Nova, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 
 	"regiond.dev/regiond/components/cloud"
+	"regiond.dev/regiond/components/service"
 )
 
 // nova with services that are named by their UUIDs (2.53).
@@ -39,7 +40,7 @@ func Nova(ctx context.Context, t Target, s *cloud.Session) error {
 		return fmt.Errorf("nova %s: list services: %w", t.Nova, err)
 	}
 	var errs []error
-	for _, binary := range []string{"nova-conductor", "nova-scheduler"} {
+	for _, binary := range []string{service.NovaConductor, service.NovaScheduler} {
 		if !slices.ContainsFunc(have, func(s services.Service) bool { return s.Binary == binary && s.State == "up" && s.Status == "enabled" }) {
 			errs = append(errs, fmt.Errorf("nova: no %s is up and enabled; its log: regiond kubectl logs -n %s deployment/%s", binary, t.Namespace, binary))
 		}
