@@ -48,6 +48,8 @@ type Runtime struct {
 	REST *rest.Config
 	// Region as stored, with its UID.
 	Region *region.Region
+	// Host is this control host's name, that of its Kubernetes node.
+	Host string
 	// DB is for what must be known while the API is down, each user in buckets of its own.
 	DB      *bbolt.DB
 	DataDir string

@@ -227,7 +227,7 @@ func (r *run) started(life context.Context) {
 
 func (r *run) runtime(started func()) Runtime {
 	return Runtime{
-		REST: r.cluster.REST(), Region: r.region, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
+		REST: r.cluster.REST(), Region: r.region, Host: r.node, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
 		KubernetesURL: r.cluster.URL(), Started: started, Log: r.log,
 	}
 }
