@@ -303,7 +303,7 @@ func (m *machine) install(ctx context.Context, s *enrollment.Server) {
 	}
 }
 
-// regiond runs the controllers and the enroll API as hardware.Run does, but for the netboot services, which
+// regiond runs the controllers and the enroll API as hardware.Setup does, but for the netboot services, which
 // need a network of their own. The returned function ends them.
 func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enrollment.Server, func()) {
 	t.Helper()

@@ -1,6 +1,6 @@
 // Package hardware turns machines that are known by their BMCs into installed servers: it finds the
 // BMCs, netboots the machines, tells their installers what to do, and lets the installed systems'
-// agents join. Run binds the parts, which are packages of their own, together.
+// agents join. Setup binds the parts, which are packages of their own, together.
 package hardware
 
 import (
@@ -15,20 +15,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
@@ -37,15 +33,12 @@ import (
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
-	"regiond.dev/regiond/region/scheme"
 )
 
 // Config of the hardware side of a region.
 type Config struct {
-	// REST is the API server, with all rights.
-	REST *rest.Config
-	// Region as stored. Only its name and networks are taken from here; all other wishes are read from
-	// the API server, so that they may change while this runs.
+	// Region as stored. Only its name and networks are taken from here; everything else is read from the API server, so that it
+	// may change while this runs.
 	Region *region.Region
 	// DB holds the DHCP leases.
 	DB *bbolt.DB
@@ -60,33 +53,53 @@ type Config struct {
 	ImageDir string
 	// Guests on the hosts, which are asked about before a host is installed again.
 	Guests server.Guests
-	// MetricsAddress to serve Prometheus metrics on, e.g. 127.0.0.1:9440. Empty: not served.
-	MetricsAddress string
-	// Registry of the metrics. Default: that of controller-runtime, which is what is served.
+	// Registry of the metrics. Default: that of controller-runtime, which is what the manager serves.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
 
-// Run starts everything and blocks until the context ends, or until one part fails.
-func Run(ctx context.Context, c Config) error {
-	if c.REST == nil || c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil || c.Log == nil {
-		return errors.New("hardware: REST, Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests and Log are needed")
+// Cached is what the controllers read: of Secrets those of BMCs and tokens only, and of what each host has its own.
+func Cached() map[client.Object]cache.ByObject {
+	only := func(namespace string) cache.ByObject {
+		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	}
+	return map[client.Object]cache.ByObject{
+		&corev1.Secret{}:        only(server.Namespace),
+		&coordinationv1.Lease{}: only(host.Namespace),
+		&rbacv1.Role{}:          only(host.Namespace),
+		&rbacv1.RoleBinding{}:   only(host.Namespace),
+	}
+}
+
+// local is a part that runs whether or not this host holds the Lease of the controllers: it serves an address of this host.
+type local func(context.Context) error
+
+func (l local) Start(ctx context.Context) error { return l(ctx) }
+
+func (local) NeedLeaderElection() bool { return false }
+
+// Setup adds everything to a manager, whose cache has what Cached says. The returned function is to be called when the manager has
+// ended.
+func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), err error) {
+	if c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil || c.Log == nil {
+		return nil, errors.New("hardware: Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests and Log are needed")
 	}
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("hardware: %w", err)
+		}
+	}()
 	n, err := resolveNetwork(c.Region.Spec.Networks.Provisioning, interfaceOf)
 	if err != nil {
-		return fmt.Errorf("hardware: %w", err)
-	}
-	m, err := newManager(c)
-	if err != nil {
-		return fmt.Errorf("hardware: %w", err)
+		return nil, err
 	}
 	// Enroll's tokens are used once, so it reads from the API server itself.
 	live, err := client.New(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
 	if err != nil {
-		return fmt.Errorf("hardware: %w", err)
+		return nil, err
 	}
 	images := imageDir(c.ImageDir)
 	enrolling, err := enrollment.New(enrollment.Config{
@@ -97,73 +110,46 @@ func Run(ctx context.Context, c Config) error {
 		Metrics:       c.Registry, Log: c.Log.With(slog.String("component", "enroll")),
 	})
 	if err != nil {
-		return fmt.Errorf("hardware: %w", err)
+		return nil, err
 	}
 	machines, err := newBMCs(c.Log.With(slog.String("component", "bmc")), c.Registry)
 	if err != nil {
-		return fmt.Errorf("hardware: %w", err)
+		return nil, err
 	}
-	defer func() {
-		// Sessions that are left open take up slots of the BMCs for a minute.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if err := machines.pool.Close(ctx); err != nil {
-			c.Log.Warn("some BMC sessions were not ended", slog.Any("error", err))
-		}
-	}()
-
 	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, Guests: c.Guests, RegionName: c.Region.Name,
 		Cleanup: enrolling.Cleanup, Log: c.Log.With(slog.String("component", "server"))}
 	static := &discovery.Static{Client: m.GetClient(), RegionName: c.Region.Name, Log: c.Log.With(slog.String("component", "discovery"))}
 	searching := &discovery.Discovery{Client: m.GetClient(), Live: live, RegionName: c.Region.Name, Scan: scan, Identify: machines.Identify,
 		Log: c.Log.With(slog.String("component", "discovery"))}
 	if err := errors.Join(controller.SetupWithManager(ctx, m, c.Registry), static.SetupWithManager(m), searching.SetupWithManager(m, c.Registry)); err != nil {
-		return fmt.Errorf("hardware: %w", err)
+		return nil, err
 	}
 
-	listener, err := enrollment.Listen(ctx, netip.AddrPortFrom(n.Address, enroll.Port).String())
-	if err != nil {
-		return err
-	}
-	defer listener.Close()
 	n.DB, n.Decider = c.DB, decider{enrolling}
 	n.Kernel, n.Initramfs = images.path("vmlinuz"), images.path("initramfs")
 	n.ImageDir, n.LoaderDir, n.Metrics, n.Log = c.ImageDir, filepath.Join(c.ImageDir, "node", "current", "ipxe"), c.Registry, c.Log.With(slog.String("component", "netboot"))
-	for _, part := range []func(context.Context) error{
-		func(ctx context.Context) error { return enrolling.Serve(ctx, listener) },
-		func(ctx context.Context) error { return netboot.Run(ctx, n) },
-	} {
-		if err := m.Add(manager.RunnableFunc(part)); err != nil {
-			return fmt.Errorf("hardware: %w", err)
+	serve := func(ctx context.Context) error {
+		listener, err := enrollment.Listen(ctx, netip.AddrPortFrom(n.Address, enroll.Port).String())
+		if err != nil {
+			return err
 		}
+		parts, ctx := errgroup.WithContext(ctx)
+		parts.Go(func() error { return enrolling.Serve(ctx, listener) })
+		parts.Go(func() error { return netboot.Run(ctx, n) })
+		return parts.Wait()
+	}
+	if err := m.Add(local(serve)); err != nil {
+		return nil, err
 	}
 	c.Log.Info("hardware controllers start", slog.String("region", c.Region.Name), slog.String("provisioning", n.Address.String()), slog.String("interface", n.Interface))
-	return m.Start(ctx)
-}
-
-func newManager(c Config) (manager.Manager, error) {
-	conf := rest.CopyConfig(c.REST)
-	conf.QPS = -1 // the API server's own priority and fairness is the limit
-	only := func(namespace string) cache.ByObject {
-		return cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
-	}
-	metrics := c.MetricsAddress
-	if metrics == "" {
-		metrics = "0" // controller-runtime's word for none
-	}
-	again := true // a second Run in one process is not a mistake
-	return ctrl.NewManager(conf, manager.Options{
-		Scheme:  scheme.New(),
-		Logger:  logr.FromSlogHandler(c.Log.Handler()),
-		Metrics: metricsserver.Options{BindAddress: metrics},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}:        only(server.Namespace),
-			&coordinationv1.Lease{}: only(host.Namespace),
-			&rbacv1.Role{}:          only(host.Namespace),
-			&rbacv1.RoleBinding{}:   only(host.Namespace),
-		}},
-		Controller: config.Controller{SkipNameValidation: &again},
-	})
+	return func() {
+		// Sessions that are left open take up slots of the BMCs for a minute.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := machines.pool.Close(ctx); err != nil {
+			c.Log.Warn("some BMC sessions were not ended", slog.Any("error", err))
+		}
+	}, nil
 }
 
 // decider answers netbooting machines by the enroll server's tickets.

@@ -10,10 +10,9 @@ import (
 	"net/netip"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/bootstrap/manager"
 	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/hardware"
@@ -54,18 +53,23 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	if err != nil {
 		return err
 	}
-	// Both run until the context ends, and one that fails ends the other.
-	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error {
-		return hardware.Run(ctx, hardware.Config{
-			REST: rt.REST, Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
-			ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, MetricsAddress: metricsAddress, Log: rt.Log,
-		})
+	m, err := manager.New(manager.Config{REST: rt.REST, Host: rt.Host, Cached: []manager.Cached{hardware.Cached(), cluster.Cached()},
+		MetricsAddress: metricsAddress, Log: rt.Log})
+	if err != nil {
+		return err
+	}
+	release, err := hardware.Setup(ctx, m, hardware.Config{
+		Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
+		ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, Log: rt.Log,
 	})
-	parts.Go(func() error {
-		return cluster.Run(ctx, cluster.Config{REST: rt.REST, Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log})
-	})
-	return parts.Wait()
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := cluster.Setup(m, cluster.Config{Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log}); err != nil {
+		return err
+	}
+	return m.Start(ctx)
 }
 
 // pinImages keeps the images of a set on this host.

@@ -10,99 +10,112 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
-	"regiond.dev/regiond/region/scheme"
 )
 
 // Config of the OpenStack side of a region.
 type Config struct {
-	// REST is the API server, with all rights.
-	REST *rest.Config
 	// Region as stored when regiond started. Clusters of it that are not there are created then; later they are read from the API server.
 	Region *region.Region
 	// DataDir of the control plane: databases are below it.
 	DataDir string
 	// Pin keeps the images of a set on this host, pulled and safe from the kubelet's garbage collection.
 	Pin func(context.Context, oci.Set) error
-	// Registry of the metrics. Default: that of controller-runtime, which is what regiond serves.
+	// Registry of the metrics. Default: that of controller-runtime, which is what the manager serves.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
 
-// Run creates the region's clusters and keeps them until the context ends. A region without clusters costs a watch. A call that the API
-// server refuses ends neither Run nor the process, which serves DHCP, installers and the API server itself: it is tried again.
-func Run(ctx context.Context, c Config) error {
-	if c.REST == nil || c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
-		return errors.New("openstack: REST, Region, DataDir, Pin and Log are needed")
+// Cached is what the controller reads of Kubernetes' own kinds: the objects of OpenStack clusters. Secrets and ConfigMaps are large: of
+// them only metadata is in a cache, see reads.go.
+func Cached() map[client.Object]cache.ByObject {
+	only := cache.ByObject{Label: ours()}
+	return map[client.Object]cache.ByObject{
+		&appsv1.Deployment{}: only, &appsv1.StatefulSet{}: only, &appsv1.ReplicaSet{}: only, &batchv1.Job{}: only,
+		&corev1.Pod{}: only, &corev1.Service{}: only,
+	}
+}
+
+// Setup adds what creates the region's clusters and keeps them to a manager, whose cache has what Cached says. A region without
+// clusters costs a watch. A call that the API server refuses ends neither the manager nor the process, which serves DHCP, installers
+// and the API server itself: it is tried again.
+func Setup(m manager.Manager, c Config) error {
+	if c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
+		return errors.New("openstack: Region, DataDir, Pin and Log are needed")
 	}
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
 	}
 	log := c.Log.With(slog.String("component", "openstack"))
-	retry(ctx, log, "the controller of OpenStack clusters", func(ctx context.Context) error { return run(ctx, c) })
-	return nil
+	options := client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()}
+	live, err := client.New(m.GetConfig(), options)
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	options.Cache = &client.CacheOptions{Reader: m.GetCache(), DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}
+	lagging, err := client.New(m.GetConfig(), options)
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	// The manager's cache may hold Secrets of others, as a whole.
+	metadata, err := cache.New(m.GetConfig(), cache.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient(),
+		DefaultLabelSelector: ours()})
+	if err != nil {
+		return fmt.Errorf("openstack: %w", err)
+	}
+	controller := &Controller{Client: lagging, Live: live, Metadata: metadata, Region: c.Region, DataDir: c.DataDir,
+		Compose: (*openstack.Composer).Next, Cloud: Prober{Log: c.Log}, Space: freeSpace, Own: ownFolder, Pin: c.Pin, Now: time.Now, Log: log}
+	start := func(ctx context.Context) error {
+		if err := unchecked(ctx, live, time.Now()); err != nil {
+			return err
+		}
+		templates, err := rollout.NewTemplates(live)
+		if err != nil {
+			return err
+		}
+		controller.Templates = templates
+		return controller.setup(m, metadata, c.Registry)
+	}
+	return errors.Join(
+		m.Add(metadata),
+		m.Add(retried(log, "the start of the controller of OpenStack clusters", start)),
+		m.Add(retried(log, "creating the declared clusters", func(ctx context.Context) error { return Declare(ctx, live, c.Region.Name) })),
+	)
 }
 
-// run is one attempt of Run.
-func run(ctx context.Context, c Config) error {
-	m, err := newManager(c)
-	if err != nil {
-		return fmt.Errorf("openstack: %w", err)
-	}
-	live, err := client.New(m.GetConfig(), client.Options{Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(), HTTPClient: m.GetHTTPClient()})
-	if err != nil {
-		return fmt.Errorf("openstack: %w", err)
-	}
-	if err := unchecked(ctx, live, time.Now()); err != nil {
-		return fmt.Errorf("openstack: %w", err)
-	}
-	templates, err := rollout.NewTemplates(live)
-	if err != nil {
-		return fmt.Errorf("openstack: %w", err)
-	}
-	controller := &Controller{Client: m.GetClient(), Live: live, Metadata: m.GetCache(), Region: c.Region, DataDir: c.DataDir,
-		Templates: templates, Compose: (*openstack.Composer).Next, Cloud: Prober{Log: c.Log}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
-		Now: time.Now, Log: c.Log.With(slog.String("component", "openstack"))}
-	if err := controller.setup(m, c.Registry); err != nil {
-		return fmt.Errorf("openstack: %w", err)
-	}
-	err = m.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		retry(ctx, controller.Log, "creating the declared clusters", func(ctx context.Context) error { return Declare(ctx, live, c.Region.Name) })
+// retried makes a step of the start a part of a manager that it can't end.
+func retried(log *slog.Logger, what string, step func(context.Context) error) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		retry(ctx, log, what, step)
 		return nil
-	}))
-	if err != nil {
-		return fmt.Errorf("openstack: %w", err)
 	}
-	return m.Start(ctx)
 }
 
 // unchecked marks all conditions of clusters as Unknown: what they say is what an earlier process saw, and the host may have been
@@ -178,25 +191,6 @@ func ours() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-func newManager(c Config) (manager.Manager, error) {
-	conf := rest.CopyConfig(c.REST)
-	conf.QPS = -1 // the API server's own priority and fairness is the limit
-	only := cache.ByObject{Label: ours()}
-	again := true // a second Run in one process is no mistake
-	return ctrl.NewManager(conf, manager.Options{
-		Scheme:  scheme.New(),
-		Logger:  logr.FromSlogHandler(c.Log.Handler()),
-		Metrics: metricsserver.Options{BindAddress: "0"}, // the hardware controllers serve the registry
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&appsv1.Deployment{}: only, &appsv1.StatefulSet{}: only, &appsv1.ReplicaSet{}: only, &batchv1.Job{}: only,
-			&corev1.Pod{}: only, &corev1.Service{}: only, &corev1.Secret{}: only, &corev1.ConfigMap{}: only,
-		}},
-		// Secrets are large: of them only metadata is in a cache, see reads.go.
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-		Controller: config.Controller{SkipNameValidation: &again},
-	})
-}
-
 // Init checks what the controller was given, and registers its metrics.
 func (c *Controller) Init(registry prometheus.Registerer) error {
 	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.Region == nil || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
@@ -206,8 +200,11 @@ func (c *Controller) Init(registry prometheus.Registerer) error {
 	return c.metrics.register(registry)
 }
 
+// syncTimeout of the controller's caches is no limit: an API server that does not answer ends no other service.
+const syncTimeout = 100 * 365 * 24 * time.Hour
+
 // setup registers the controller and its watches.
-func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error {
+func (c *Controller) setup(m ctrl.Manager, metadata cache.Cache, registry prometheus.Registerer) error {
 	if err := c.Init(registry); err != nil {
 		return err
 	}
@@ -238,11 +235,18 @@ func (c *Controller) setup(m ctrl.Manager, registry prometheus.Registerer) error
 		Watches(&corev1.Pod{}, labelled).
 		Watches(&corev1.Service{}, labelled).
 		Watches(&region.Host{}, every).
-		WatchesMetadata(&corev1.Secret{}, every, builder.WithPredicates(ofHosts)).
-		WatchesMetadata(&corev1.Secret{}, labelled, builder.WithPredicates(predicate.Not(ofHosts))).
-		WatchesMetadata(&corev1.ConfigMap{}, labelled).
+		WatchesRawSource(source.Kind(metadata, metadataOf("Secret"), every, ofHosts)).
+		WatchesRawSource(source.Kind(metadata, metadataOf("Secret"), labelled, predicate.Not(ofHosts))).
+		WatchesRawSource(source.Kind(metadata, metadataOf("ConfigMap"), labelled)).
 		Named("openstackcluster").
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2,
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2, CacheSyncTimeout: syncTimeout,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 30*time.Second)}).
 		Complete(c)
+}
+
+// metadataOf is what a watch of a core kind's metadata asks for.
+func metadataOf(kind string) client.Object {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return o
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -18,10 +19,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"regiond.dev/regiond/bootstrap/kube/testassets"
+	"regiond.dev/regiond/bootstrap/manager"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -64,12 +67,32 @@ func TestRun(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())
+	// At the start the API server refuses what the controller needs first: that must not end the manager, which has other services.
+	refused := make(chan struct{}, 1)
+	refusing := rest.CopyConfig(conf)
+	refusing.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/openstackclusters") {
+				select {
+				case refused <- struct{}{}:
+					return nil, errors.New("the API server is away")
+				default:
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	m, err := manager.New(manager.Config{REST: refusing, Host: "seed", Cached: []manager.Cached{cluster.Cached()}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Setup(m, cluster.Config{Region: reg, DataDir: reg.Spec.ControlPlane.DataDir,
+		Pin:      func(context.Context, oci.Set) error { return nil },
+		Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 1)
-	go func() {
-		done <- cluster.Run(ctx, cluster.Config{REST: conf, Region: reg, DataDir: reg.Spec.ControlPlane.DataDir,
-			Pin:      func(context.Context, oci.Set) error { return nil },
-			Registry: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
-	}()
+	go func() { done <- m.Start(ctx) }()
 	defer func() {
 		stop()
 		if err := <-done; err != nil {
@@ -131,6 +154,9 @@ func TestRun(t *testing.T) {
 		m := message(region.ConditionMariaDB)
 		return strings.Contains(m, "ProbeFailed") && strings.Contains(m, ":3306"), m
 	})
+	if len(refused) == 0 {
+		t.Error("no call was refused at the start")
+	}
 	// Drift is repaired.
 	if err := api.Delete(t.Context(), &sets.Items[0]); err != nil {
 		t.Fatal(err)
@@ -140,6 +166,10 @@ func TestRun(t *testing.T) {
 		return err == nil, "not there"
 	})
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func eventually(t *testing.T, what string, f func() (bool, string)) {
 	t.Helper()
