@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap/install"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -100,7 +100,7 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	}
 	if a.disrupt {
 		for _, c := range p.Clusters {
-			if err := rollout.Disrupt(ctx, api, c.Cluster); err != nil {
+			if err := plan.Disrupt(ctx, api, c.Cluster); err != nil {
 				return err
 			}
 		}
@@ -118,14 +118,14 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	for _, c := range p.Clusters {
 		names = append(names, c.Cluster)
 	}
-	if err := rollout.Await(ctx, api, names, p.Removed(), show); err != nil {
+	if err := plan.Await(ctx, api, names, p.Removed(), show); err != nil {
 		return notReady(fmt.Errorf("the region is not as declared after %s: %w", time.Since(started).Round(time.Second), err))
 	}
 	return nil
 }
 
 // approved is nil if a plan is the one that was reviewed, or that was shown and agreed to and is still what would be done.
-func (a applyFlags) approved(cmd *cobra.Command, p *rollout.Plan) error {
+func (a applyFlags) approved(cmd *cobra.Command, p *plan.Plan) error {
 	switch digest := p.Digest(); {
 	case a.plan != "" && a.plan != digest:
 		return fmt.Errorf("%w; the plan is now %s, not %s; review it above and pass --plan %s", errPlanDiffers, digest, a.plan, digest)

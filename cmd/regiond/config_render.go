@@ -15,7 +15,7 @@ import (
 
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/check"
 )
@@ -271,7 +271,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 		if apiErr != nil {
 			return nil, fmt.Errorf("--with-secrets: %w", apiErr)
 		}
-		in.cluster.Secrets, err = rollout.Secrets(cmd.Context(), api, declaration.Name)
+		in.cluster.Secrets, err = plan.Secrets(cmd.Context(), api, declaration.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -281,7 +281,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	}
 	if apiErr != nil {
 		api = nil
-	} else if in.cluster.KeystoneRegion, err = rollout.EndpointRegion(ctx, api, doc.Region.Name, declaration.Name); err != nil {
+	} else if in.cluster.KeystoneRegion, err = plan.EndpointRegion(ctx, api, doc.Region.Name, declaration.Name); err != nil {
 		return nil, err
 	}
 	if in.profiles, err = profilesOf(ctx, api, doc.Region); err != nil {
@@ -319,7 +319,7 @@ func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *reg
 		}
 	}
 	if api != nil {
-		hosts, err := rollout.Hosts(ctx, api, r, &region.OpenStackCluster{Spec: region.OpenStackClusterSpec{OpenStackDeclaration: *d}})
+		hosts, err := plan.Hosts(ctx, api, r, &region.OpenStackCluster{Spec: region.OpenStackClusterSpec{OpenStackDeclaration: *d}})
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -82,7 +82,7 @@ administrator of an OpenStack cluster. The password is among them: mind where th
 			if err != nil {
 				return err
 			}
-			secrets, err := rollout.Secrets(cmd.Context(), api, c.Name)
+			secrets, err := plan.Secrets(cmd.Context(), api, c.Name)
 			if err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
@@ -52,7 +52,7 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 			if output == "json" {
 				err = writeAs(cmd.OutOrStdout(), output, struct {
 					Digest string `json:"digest"`
-					*rollout.Plan
+					*plan.Plan
 				}{p.Digest(), p})
 			} else if err = p.WriteText(cmd.OutOrStdout()); err == nil && !p.Empty() {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "To do exactly this: regiond apply --plan %s\n", p.Digest())
@@ -75,7 +75,7 @@ func addClusterFlag(cmd *cobra.Command, name *string) {
 }
 
 // planRegion reads a region file with the patches beside it and compares it, or one cluster of it, with the running region.
-func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *region.Region, *rollout.Plan, error) {
+func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *region.Region, *plan.Plan, error) {
 	doc, _, err := loadChecked(cmd, file)
 	if err != nil {
 		return nil, nil, nil, err
@@ -101,15 +101,15 @@ func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *regio
 }
 
 // planClusters plans the region with all clusters, or one of them alone if it is named.
-func planClusters(ctx context.Context, api client.Client, r *region.Region, clusters []*region.OpenStackCluster, only string) (*rollout.Plan, error) {
+func planClusters(ctx context.Context, api client.Client, r *region.Region, clusters []*region.OpenStackCluster, only string) (*plan.Plan, error) {
 	if only != "" {
 		i := slices.IndexFunc(clusters, func(c *region.OpenStackCluster) bool { return c.Name == only })
 		if i < 0 {
 			return nil, invalid(fmt.Errorf("--cluster %s: spec.openstack.clusters of the region file has no cluster of that name", only))
 		}
-		return rollout.PlanCluster(ctx, api, r, clusters[i])
+		return plan.PlanCluster(ctx, api, r, clusters[i])
 	}
-	p, err := rollout.PlanRegion(ctx, api, r, clusters)
+	p, err := plan.PlanRegion(ctx, api, r, clusters)
 	if err != nil {
 		return nil, err
 	}

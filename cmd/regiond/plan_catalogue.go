@@ -9,7 +9,7 @@ import (
 
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -18,10 +18,10 @@ const catalogueTimeout = 10 * time.Second
 
 // planCatalogues adds to a plan what an apply removes from the catalogues of running clusters. A Keystone that does not answer is a
 // warning: everything else in the plan holds.
-func planCatalogues(ctx context.Context, api client.Client, p *rollout.Plan, declared []*region.OpenStackCluster) error {
-	for _, plan := range p.Clusters {
+func planCatalogues(ctx context.Context, api client.Client, p *plan.Plan, declared []*region.OpenStackCluster) error {
+	for _, planned := range p.Clusters {
 		for _, d := range declared {
-			if d.Name != plan.Cluster {
+			if d.Name != planned.Cluster {
 				continue
 			}
 			live := &region.OpenStackCluster{}
@@ -31,7 +31,7 @@ func planCatalogues(ctx context.Context, api client.Client, p *rollout.Plan, dec
 				}
 				return fmt.Errorf("OpenStack cluster %s: %w", d.Name, err)
 			}
-			secrets, err := rollout.Secrets(ctx, api, d.Name)
+			secrets, err := plan.Secrets(ctx, api, d.Name)
 			if err != nil {
 				return err
 			}
@@ -40,12 +40,12 @@ func planCatalogues(ctx context.Context, api client.Client, p *rollout.Plan, dec
 			}
 			d = d.DeepCopy()
 			d.UID = live.UID
-			old, err := staleEndpoints(ctx, cluster.Admin(live, secrets), cluster.Catalogue(d, plan.Value))
+			old, err := staleEndpoints(ctx, cluster.Admin(live, secrets), cluster.Catalogue(d, planned.Value))
 			if err != nil {
-				plan.Warnings = append(plan.Warnings, fmt.Sprintf("endpoints that are no longer declared are not in this plan: %v", err))
+				planned.Warnings = append(planned.Warnings, fmt.Sprintf("endpoints that are no longer declared are not in this plan: %v", err))
 			}
 			for _, e := range old {
-				plan.Endpoints = append(plan.Endpoints, e.String())
+				planned.Endpoints = append(planned.Endpoints, e.String())
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 )
 
@@ -192,7 +193,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	if err := t.Pin(ctx, t.state.Images); err != nil {
 		return err
 	}
-	pruned, err := rollout.Prune(ctx, t.Live, t.cluster.Name, t.state.Objects)
+	pruned, err := rollout.Prune(ctx, t.Live, plan.Owned(t.cluster.Name), t.state.Objects)
 	for _, p := range pruned {
 		t.log.Info("removed, it is not wished any more", slog.String("object", p.String()))
 	}
@@ -200,7 +201,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 		return err
 	}
 	// Of hosts that are no longer there.
-	if _, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held(), t.Now()); err != nil {
+	if _, err := plan.ApplyNodes(ctx, t.Live, t.cluster, nil, t.held(), t.Now()); err != nil {
 		return err
 	}
 	if err := t.Templates.Prune(ctx, t.Now()); err != nil {
@@ -248,11 +249,11 @@ func (t *turn) configure(ctx context.Context, nodes []NodeConfigure) error {
 	if len(nodes) == 0 {
 		return nil
 	}
-	writes := map[string]rollout.NodeWrite{}
+	writes := map[string]plan.NodeWrite{}
 	for _, n := range nodes {
-		writes[n.Name] = rollout.NodeWrite{Configuration: t.state.Nodes[n.Name], Up: n.Up}
+		writes[n.Name] = plan.NodeWrite{Configuration: t.state.Nodes[n.Name], Up: n.Up}
 	}
-	written, err := rollout.ApplyNodes(ctx, t.Live, t.cluster, writes, t.held(), t.Now())
+	written, err := plan.ApplyNodes(ctx, t.Live, t.cluster, writes, t.held(), t.Now())
 	for _, name := range written {
 		t.log.Info("node is configured", slog.String("host", name))
 	}

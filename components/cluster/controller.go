@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -96,7 +97,7 @@ func Setup(m manager.Manager, c Config) error {
 		if err := unchecked(ctx, live, time.Now()); err != nil {
 			return err
 		}
-		templates, err := rollout.NewTemplates(live)
+		templates, err := plan.NewTemplates(live)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -274,7 +274,7 @@ func (w *world) agent(name string) {
 		return
 	}
 	w.must(w.api.Get(w.t.Context(), client.ObjectKey{Name: name}, h))
-	h.Status.Configuration = &region.HostConfiguration{Digest: s.Annotations[rollout.AnnotationDigest]}
+	h.Status.Configuration = &region.HostConfiguration{Digest: s.Annotations[plan.AnnotationDigest]}
 	h.Status.Conditions = []metav1.Condition{{Type: region.ConditionConfigured, Status: metav1.ConditionTrue, Reason: "Applied",
 		LastTransitionTime: metav1.NewTime(w.now)}}
 	w.must(w.api.Status().Update(w.t.Context(), h))

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
@@ -84,7 +84,7 @@ type decider struct {
 	end                []string
 	probe              []string
 	configure          []NodeConfigure
-	rolling            rollout.Batch
+	rolling            plan.Batch
 	mapHosts, mapAgain bool
 	prune              bool
 	leave              []Leave

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cluster/gate"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -34,11 +34,11 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 			return err
 		}
 		n.stored(secret.Annotations, t.cluster.Generation)
-		n.Registers = in.Registration != secret.Annotations[rollout.AnnotationRegistration]
+		n.Registers = in.Registration != secret.Annotations[plan.AnnotationRegistration]
 		if t.state == nil {
 			n.Wished = n.Stored // it is what the host is to run as long as nothing else is known
 		} else if n.Wished != n.Stored && n.Stored != "" {
-			if n.Cuts, err = t.cuts(ctx, in.Name, secret.Annotations[rollout.AnnotationNetwork]); err != nil {
+			if n.Cuts, err = t.cuts(ctx, in.Name, secret.Annotations[plan.AnnotationNetwork]); err != nil {
 				return err
 			}
 		}
@@ -46,7 +46,7 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		if err := t.Client.Get(ctx, client.ObjectKey{Name: in.Name}, h); client.IgnoreNotFound(err) != nil {
 			return err
 		}
-		if n.Others, err = rollout.ComputeOf(ctx, t.Metadata, h, in.Name); err != nil {
+		if n.Others, err = plan.ComputeOf(ctx, t.Metadata, h, in.Name); err != nil {
 			return err
 		}
 		n.Others = slices.DeleteFunc(n.Others, func(of string) bool { return of == t.cluster.Name })
@@ -75,10 +75,10 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 
 // stored reads what the Secret with a host's configuration says of itself.
 func (n *NodeFacts) stored(annotations map[string]string, generation int64) {
-	n.Stored, n.StoredRelease = annotations[rollout.AnnotationDigest], annotations[rollout.AnnotationRelease]
-	n.WasUp = annotations[rollout.AnnotationWasUp] == "true"
-	n.Current = annotations[rollout.AnnotationGeneration] == strconv.FormatInt(generation, 10)
-	if given, err := time.Parse(time.RFC3339, annotations[rollout.AnnotationGiven]); err == nil {
+	n.Stored, n.StoredRelease = annotations[plan.AnnotationDigest], annotations[plan.AnnotationRelease]
+	n.WasUp = annotations[plan.AnnotationWasUp] == "true"
+	n.Current = annotations[plan.AnnotationGeneration] == strconv.FormatInt(generation, 10)
+	if given, err := time.Parse(time.RFC3339, annotations[plan.AnnotationGiven]); err == nil {
 		n.Given = given
 	}
 }
@@ -90,13 +90,13 @@ func (t *turn) cuts(ctx context.Context, name, network string) (bool, error) {
 		return false, nil
 	}
 	if network == "" {
-		before, err := rollout.LiveConfiguration(ctx, t.Live, name)
+		before, err := plan.LiveConfiguration(ctx, t.Live, name)
 		if err != nil {
 			return false, fmt.Errorf("configuration of host %s: %w", name, err)
 		}
-		network = rollout.NetworkDigest(before)
+		network = plan.NetworkDigest(before)
 	}
-	return network != rollout.NetworkDigest(next), nil
+	return network != plan.NetworkDigest(next), nil
 }
 
 func (n *NodeFacts) fill(h gate.Host) {

@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
@@ -117,7 +117,7 @@ func (t *turn) leavingFacts(ctx context.Context) error {
 			delete(t.seen.leaving, h.Name)
 			continue
 		}
-		of, err := rollout.ComputeOf(ctx, t.Metadata, h, h.Name)
+		of, err := plan.ComputeOf(ctx, t.Metadata, h, h.Name)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (t *turn) leavingConfiguration(ctx context.Context, h *region.Host, l *Leav
 	if err != nil {
 		return err
 	}
-	digest := stored.Annotations[rollout.AnnotationDigest]
+	digest := stored.Annotations[plan.AnnotationDigest]
 	l.Stopped = digest == nothing
 	l.Applied = h.Status.Configuration != nil && h.Status.Configuration.Digest == digest
 	return nil
@@ -209,11 +209,11 @@ func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud)
 	case LeaveDisable:
 		return t.Cloud.Close(ctx, cloud, s.Host, leavingReason)
 	case LeaveStop:
-		return rollout.StopNode(ctx, t.Live, t.cluster, s.Host, t.Now())
+		return plan.StopNode(ctx, t.Live, t.cluster, s.Host, t.Now())
 	case LeaveForget:
 		return t.Cloud.Forget(ctx, cloud, s.Host)
 	case LeaveRelease:
-		return rollout.ReleaseNode(ctx, t.Live, t.cluster.Name, s.Host)
+		return plan.ReleaseNode(ctx, t.Live, t.cluster.Name, s.Host)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
@@ -74,11 +74,11 @@ func (n NodeFacts) unmapped() bool { return n.Service != nil && n.Service.Up && 
 
 // batch says which nodes get another configuration now, and why the others wait.
 func (d *decider) batch() {
-	d.rolling = rollout.Batch{Waits: map[string]string{}}
+	d.rolling = plan.Batch{Waits: map[string]string{}}
 	if d.f.Trouble != nil || d.f.Database.Lost() {
 		return
 	}
-	var hosts []rollout.HostState
+	var hosts []plan.HostState
 	for _, n := range d.f.Nodes {
 		switch {
 		case n.Wished == "", len(n.Others) > 0:
@@ -91,12 +91,12 @@ func (d *decider) batch() {
 			continue
 		}
 		problem := d.problem(n)
-		hosts = append(hosts, rollout.HostState{Name: n.Name, Desired: n.Wished, Stored: n.Stored, Given: n.Given, WasUp: n.WasUp, Current: n.Current,
+		hosts = append(hosts, plan.HostState{Name: n.Name, Desired: n.Wished, Stored: n.Stored, Given: n.Given, WasUp: n.WasUp, Current: n.Current,
 			Up: problem == "", UpUnknown: d.f.NodesError != "", Problem: problem, Joining: n.Stored == "" || n.Registers && n.Service != nil,
 			Cuts: n.Cuts, Guests: n.Guests})
 	}
 	waits := d.rolling.Waits
-	d.rolling = rollout.NextBatch(hosts, d.f.Disrupt, d.now)
+	d.rolling = plan.NextBatch(hosts, d.f.Disrupt, d.now)
 	maps.Copy(d.rolling.Waits, waits)
 	for _, h := range hosts {
 		if slices.Contains(d.rolling.Go, h.Name) {

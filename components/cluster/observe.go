@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
@@ -74,14 +75,14 @@ func (t *turn) wish(ctx context.Context) error {
 	if stop != nil {
 		t.facts.Trouble = stop
 		t.input = openstack.Input{Cluster: t.cluster}
-		if t.input.Secrets, err = rollout.Secrets(ctx, t.reads(), t.cluster.Name); err != nil {
+		if t.input.Secrets, err = plan.Secrets(ctx, t.reads(), t.cluster.Name); err != nil {
 			return err
 		}
-		t.input.Hosts, err = rollout.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
+		t.input.Hosts, err = plan.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.facts.Release = string(t.cluster.InForce())
-	t.facts.Disrupt = rollout.MayDisrupt(t.cluster)
+	t.facts.Disrupt = plan.MayDisrupt(t.cluster)
 	if err := region.Hop(t.cluster.InForce(), t.cluster.Spec.Release); err != nil {
 		t.facts.Refused = &Trouble{Reason: region.ReasonReleaseRefused, Message: clip(err.Error())}
 	}
@@ -92,14 +93,14 @@ func (t *turn) wish(ctx context.Context) error {
 		trouble("SecretsMissing", err)
 		return nil
 	}
-	gathered, err := rollout.Gather(ctx, t.reads(), t.Region, t.cluster)
+	gathered, err := plan.Gather(ctx, t.reads(), t.Region, t.cluster)
 	if err != nil {
 		if ctx.Err() != nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			return err
 		}
 		trouble(region.ReasonNotConfigurable, err)
 		t.input = gathered.Input
-		t.input.Hosts, err = rollout.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
+		t.input.Hosts, err = plan.Hosts(ctx, t.reads(), t.Region, t.cluster) // they are told of all the same
 		return err
 	}
 	t.input = gathered.Input

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/condition"
@@ -40,7 +40,7 @@ func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 	}
 	var err error
 	t.composer, err = t.Templates.Get(ctx, t.cluster.Spec.Pinned.Templates)
-	var lost *rollout.TemplatesError
+	var lost *plan.TemplatesError
 	if errors.As(err, &lost) {
 		return &Trouble{Reason: region.ReasonTemplatesMissing, Message: clip(err.Error())}, nil
 	}
@@ -70,7 +70,7 @@ func (t *turn) findPinSometimes(ctx context.Context, reg *region.Region) (*regio
 // findPin of a cluster without one: a cluster that is not there yet gets this program's templates and the images built last; one
 // that runs, what it runs.
 func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
-	running, err := rollout.Running(ctx, t.Live, t.cluster.Name)
+	running, err := plan.Running(ctx, t.Live, t.cluster.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +115,7 @@ func unpinned(format string, args ...any) *Trouble {
 func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Composer, pin *region.OpenStackPin) (string, error) {
 	as := t.cluster.DeepCopy()
 	as.Spec.Pinned = pin
-	f, err := rollout.Gather(ctx, t.Live, reg, as)
+	f, err := plan.Gather(ctx, t.Live, reg, as)
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +126,7 @@ func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Co
 	if err != nil {
 		return err.Error(), nil // these templates are not what it was rendered from
 	}
-	disturbed, err := rollout.Disturbs(ctx, t.Live, s, f.Hosts)
+	disturbed, err := plan.Disturbs(ctx, t.Live, s, f.Hosts)
 	if apierrors.ReasonForError(err) == metav1.StatusReasonInvalid {
 		return err.Error(), nil
 	}

@@ -18,7 +18,7 @@ import (
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -39,7 +39,7 @@ type Controller struct {
 	// DataDir of the control plane.
 	DataDir string
 	// Templates that clusters are pinned to.
-	Templates *rollout.Templates
+	Templates *plan.Templates
 	// Compose says by templates what a cluster is to be, given the last state, which may be nil.
 	Compose func(c *openstack.Composer, in openstack.Input, last *openstack.State) (*openstack.State, error)
 	// Cloud is how the services themselves are asked.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region/host"
@@ -31,7 +32,7 @@ func (c *Controller) removeObjects(ctx context.Context, name string) (gone bool,
 		return false, err
 	}
 	for i := range configurations.Items {
-		if err := rollout.RemoveNode(ctx, c.Live, name, &configurations.Items[i]); err != nil {
+		if err := plan.RemoveNode(ctx, c.Live, name, &configurations.Items[i]); err != nil {
 			return false, err
 		}
 	}
@@ -45,7 +46,7 @@ func (c *Controller) removeObjects(ctx context.Context, name string) (gone bool,
 	if err := c.retain(ctx, name); err != nil {
 		return false, err
 	}
-	pruned, err := rollout.Prune(ctx, c.Live, name, nil)
+	pruned, err := rollout.Prune(ctx, c.Live, plan.Owned(name), nil)
 	if err != nil {
 		return false, err
 	}

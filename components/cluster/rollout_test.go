@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"regiond.dev/regiond/components/cluster"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -101,7 +101,7 @@ func TestFailedCanaryStops(t *testing.T) {
 	if got := w.with("298"); len(got) != 1 {
 		t.Errorf("before the canary has proved it, %v have the option", got)
 	}
-	w.now = w.now.Add(rollout.ProofLimit + time.Minute) // its agent does not say that it runs it
+	w.now = w.now.Add(plan.ProofLimit + time.Minute) // its agent does not say that it runs it
 	next := w.killed()
 	for range 14 { // the last process has been there for five turns
 		w.turn(next())
@@ -160,13 +160,13 @@ func TestGuestsAreNotCutOff(t *testing.T) {
 			t.Errorf("%s got the change: %v", name, changed)
 		}
 	}
-	w.must(rollout.Disrupt(t.Context(), w.api, "lab"))
+	w.must(plan.Disrupt(t.Context(), w.api, "lab"))
 	w.until(always(c), "ready after consent", func() bool { w.agents(threeHosts...); return w.ready() })
-	if rollout.MayDisrupt(w.cluster()) != true {
+	if plan.MayDisrupt(w.cluster()) != true {
 		t.Error("the consent is lost")
 	}
 	w.option("298")
-	if rollout.MayDisrupt(w.cluster()) {
+	if plan.MayDisrupt(w.cluster()) {
 		t.Error("the consent holds for another declaration")
 	}
 }

@@ -42,7 +42,7 @@ import (
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -226,7 +226,7 @@ func (w *world) controller() *cluster.Controller {
 		w.t.Fatal(err)
 	}
 	c := &cluster.Controller{Client: w.api, Live: w.api, Metadata: w.api, Region: reg, DataDir: w.dir, Compose: w.compose,
-		Templates: &rollout.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
+		Templates: &plan.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
 		Space: func(string) (uint64, uint64, error) { return w.free, 100 << 30, nil },
 		Pin: func(_ context.Context, set oci.Set) error {
 			w.pinned = set.Release

@@ -23,7 +23,7 @@ import (
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/openstack"
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
 )
@@ -96,7 +96,7 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 	case !apierrors.IsNotFound(err):
 		return nil, err
 	}
-	given, err := rollout.ComputeOf(ctx, api, s.Host, name)
+	given, err := plan.ComputeOf(ctx, api, s.Host, name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func runsCompute(h *region.Host) bool {
 // known of a cluster that never gave it compute services.
 func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, given bool, target func(*region.OpenStackCluster,
 	map[string]any) gate.Target) error {
-	secrets, err := rollout.Secrets(ctx, s.api, cluster.Name)
+	secrets, err := plan.Secrets(ctx, s.api, cluster.Name)
 	if err != nil {
 		return err
 	}

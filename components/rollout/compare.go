@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,39 +49,52 @@ type Field struct {
 	Effects []region.Effect `json:"effects,omitempty"`
 }
 
+// NewChange of an object as it is to what it will be, either of which may be nil, with what follows from it.
+func NewChange(action Action, live, result *unstructured.Unstructured) Change {
+	of := result
+	if of == nil {
+		of = live
+	}
+	c := Change{Action: action, Object: RefOf(of), live: live, result: result}
+	if action == ActionUpdate {
+		c.Fields = Diff(live, result)
+	}
+	c.Consequence = consequence(c)
+	return c
+}
+
 // Compare says what applying an object would change, by a dry run.
 func Compare(ctx context.Context, c client.Client, o *unstructured.Unstructured) (Change, error) {
-	change := Change{Action: ActionNone, Object: refOf(o)}
+	none := Change{Action: ActionNone, Object: RefOf(o)}
 	live, err := get(ctx, c, o)
 	if err != nil {
-		return change, fmt.Errorf("%s: %w", change.Object, err)
+		return none, fmt.Errorf("%s: %w", none.Object, err)
 	}
 	if live != nil && done(live) {
-		return change, nil
+		return none, nil
 	}
-	change.live = live
-	change.result, err = serverSide(ctx, c, o, client.DryRunAll)
+	result, err := serverSide(ctx, c, o, client.DryRunAll)
 	switch {
 	case live == nil && apierrors.IsNotFound(err): // neither is its namespace, which is applied before
-		change.result = o
-		change.Action = ActionCreate
+		return NewChange(ActionCreate, nil, o), nil
 	case live != nil && unchangeable(err):
 		if err := creatable(ctx, c, o); err != nil {
-			return change, fmt.Errorf("%s: %w", change.Object, err)
+			return none, fmt.Errorf("%s: %w", none.Object, err)
 		}
-		change.result = o
-		change.Action = ActionReplace
+		return NewChange(ActionReplace, live, o), nil
 	case err != nil:
-		return change, fmt.Errorf("%s: %w", change.Object, err)
+		return none, fmt.Errorf("%s: %w", none.Object, err)
 	case live == nil:
-		change.Action = ActionCreate
-	default:
-		if change.Fields = Diff(live, change.result); len(change.Fields) > 0 {
-			change.Action = ActionUpdate
-		}
+		return NewChange(ActionCreate, nil, result), nil
+	case len(Diff(live, result)) == 0:
+		return none, nil
 	}
-	change.Consequence = consequence(change)
-	return change, nil
+	return NewChange(ActionUpdate, live, result), nil
+}
+
+// References are the Secrets and ConfigMaps that a changed object names, before and after.
+func (c Change) References() (before, after []corev1.TypedLocalObjectReference) {
+	return references(c.live.Object), references(c.result.Object)
 }
 
 // unchangeable tells whether the API server refuses because fields may not be changed. It has no reason of its own for that,

@@ -34,7 +34,7 @@ func consequence(c Change) string {
 
 func updateConsequence(c Change) string {
 	name := c.Object.Name
-	if !podsRestart(c) {
+	if !c.RestartsPods() {
 		before, _, _ := unstructured.NestedFieldNoCopy(c.live.Object, "spec", "replicas")
 		after, _, _ := unstructured.NestedFieldNoCopy(c.result.Object, "spec", "replicas")
 		if text(before) != text(after) {
@@ -52,8 +52,8 @@ func updateConsequence(c Change) string {
 	return fmt.Sprintf("pods of %s restart one by one, each is away until it is ready again", name)
 }
 
-// podsRestart tells whether a change makes new pods of a workload: it does if their template differs.
-func podsRestart(c Change) bool {
+// RestartsPods tells whether a change makes new pods of a workload: it does if their template differs.
+func (c Change) RestartsPods() bool {
 	switch c.Object.Kind {
 	case "Deployment", "StatefulSet", "DaemonSet":
 	default:

@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"regiond.dev/regiond/components/openstack"
 )
 
 // prunable kinds, beside those that are wished now. Kinds that hold data are not among them: a namespace, claims of volumes.
@@ -30,10 +28,17 @@ var prunable = []schema.GroupVersionKind{
 // kept are kinds that are never pruned, wished or not.
 var kept = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume"}
 
-// Prune deletes what regiond has made for a cluster before and is not desired any more, and returns it. Configuration that a pod,
-// or an earlier ReplicaSet that one could go back to, still uses is left for a later time; that of pods which stop goes with them.
-func Prune(ctx context.Context, c client.Client, cluster string, desired []*unstructured.Unstructured) ([]Ref, error) {
-	found, err := unwished(ctx, c, cluster, desired)
+// Owned are the objects that may be pruned: those of a namespace that bear all of the labels, but what is always kept.
+type Owned struct {
+	Namespace string
+	Labels    map[string]string
+	Kept      []Ref
+}
+
+// Prune deletes what was made before and is not desired any more, and returns it. Configuration that a pod, or an earlier ReplicaSet
+// that one could go back to, still uses is left for a later time; that of pods which stop goes with them.
+func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Ref, error) {
+	found, err := unwished(ctx, c, owned, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +47,41 @@ func Prune(ctx context.Context, c client.Client, cluster string, desired []*unst
 		uid := o.GetUID()
 		err := c.Delete(ctx, &o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
-			return pruned, fmt.Errorf("prune %s: %w", refOf(&o), err)
+			return pruned, fmt.Errorf("prune %s: %w", RefOf(&o), err)
 		}
-		pruned = append(pruned, refOf(&o))
+		pruned = append(pruned, RefOf(&o))
 	}
 	return pruned, nil
 }
 
+// Deletions are the changes that Prune would make.
+func Deletions(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Change, error) {
+	found, err := unwished(ctx, c, owned, desired)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for _, o := range found {
+		u := &unstructured.Unstructured{}
+		u.SetGroupVersionKind(o.GroupVersionKind())
+		u.SetNamespace(o.Namespace)
+		u.SetName(o.Name)
+		changes = append(changes, NewChange(ActionDelete, u, nil))
+	}
+	return changes, nil
+}
+
 // unwished lists what Prune would delete, sorted by kind as above, then name.
-func unwished(ctx context.Context, c client.Client, cluster string, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
+func unwished(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
 	wished := map[Ref]bool{}
 	kinds := slices.Clone(prunable)
 	for _, o := range desired {
-		wished[refOf(o)] = true
+		wished[RefOf(o)] = true
 		if gvk := o.GroupVersionKind(); o.GetNamespace() != "" && !slices.Contains(kinds, gvk) && !slices.Contains(kept, gvk.Kind) {
 			kinds = append(kinds, gvk)
 		}
 	}
-	namespace := openstack.Namespace(cluster)
-	ours := client.MatchingLabels{openstack.LabelCluster: cluster, openstack.LabelManagedBy: openstack.ManagedBy}
+	namespace, ours := owned.Namespace, client.MatchingLabels(owned.Labels)
 	var all []metav1.PartialObjectMetadata
 	for _, gvk := range kinds {
 		var list metav1.PartialObjectMetadataList
@@ -73,10 +94,9 @@ func unwished(ctx context.Context, c client.Client, cluster string, desired []*u
 		}
 		for _, o := range list.Items {
 			o.SetGroupVersionKind(gvk)
-			ref := refOf(&o)
+			ref := RefOf(&o)
 			switch {
-			case wished[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil:
-			case ref.Kind == "Secret" && ref.Name == openstack.SecretName:
+			case wished[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil, slices.Contains(owned.Kept, ref):
 			default:
 				all = append(all, o)
 			}
@@ -86,7 +106,7 @@ func unwished(ctx context.Context, c client.Client, cluster string, desired []*u
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(o metav1.PartialObjectMetadata) bool { return used[refOf(&o)] }), nil
+	return slices.DeleteFunc(all, func(o metav1.PartialObjectMetadata) bool { return used[RefOf(&o)] }), nil
 }
 
 // usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use for pods. Pods that are ending,

@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/rollout"
 )
 
 // TestPruneTakesConfigurationOfWhatStops: what is left when Prune is done is what is used, so that a plan after it is empty.
 func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
+	labels := map[string]string{"example.com/cluster": "lab"}
 	meta := func(name, owner string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: "openstack-lab", Name: name, UID: types.UID(name)}
 		if owner != "" {
@@ -30,7 +30,7 @@ func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
 	}
 	ours := func(name string) metav1.ObjectMeta {
 		m := meta(name, "")
-		m.Labels = map[string]string{openstack.LabelCluster: "lab", openstack.LabelManagedBy: openstack.ManagedBy}
+		m.Labels = labels
 		return m
 	}
 	uses := func(secret string) corev1.PodSpec {
@@ -45,11 +45,12 @@ func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
 		&corev1.Pod{ObjectMeta: ending, Spec: uses("config-ending")},
 		&corev1.Pod{ObjectMeta: meta("runs", "elsewhere"), Spec: uses("config-used")},
 	}
-	for _, secret := range []string{"config-schema-old", "config-gone", "config-ending", "config-used", "config-unused"} {
+	for _, secret := range []string{"config-schema-old", "config-gone", "config-ending", "config-used", "config-unused", "passwords"} {
 		objects = append(objects, &corev1.Secret{ObjectMeta: ours(secret)})
 	}
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).Build()
-	pruned, err := rollout.Prune(t.Context(), c, "lab", nil)
+	owned := rollout.Owned{Namespace: "openstack-lab", Labels: labels, Kept: []rollout.Ref{{Kind: "Secret", Namespace: "openstack-lab", Name: "passwords"}}}
+	pruned, err := rollout.Prune(t.Context(), c, owned, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("pruned %v, want %v", got, want)
 	}
-	if again, err := rollout.Prune(t.Context(), c, "lab", nil); err != nil || len(again) > 0 {
+	if again, err := rollout.Prune(t.Context(), c, owned, nil); err != nil || len(again) > 0 {
 		t.Errorf("the second time: pruned %s, %v; a plan would have shown it", fmt.Sprint(again), err)
 	}
 }

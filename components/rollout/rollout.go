@@ -1,5 +1,5 @@
-// Package rollout brings the state that package openstack wishes to the cluster: it gathers what that state depends on, plans
-// what would change and what follows from it, applies, waits, and removes what is no longer wished.
+// Package rollout brings Kubernetes objects to what is declared: it compares and applies them, says what a workload waits for, and
+// prunes what is no longer declared. It knows of no component in particular.
 //
 // What differs is asked of the API server by a server-side apply, dry or not: it knows defaults, owners of fields and what may
 // not be changed. An apply that changes nothing writes nothing.
@@ -33,7 +33,8 @@ func (r Ref) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-func refOf(o client.Object) Ref {
+// RefOf names an object.
+func RefOf(o client.Object) Ref {
 	return Ref{Kind: o.GetObjectKind().GroupVersionKind().Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
@@ -45,10 +46,10 @@ func Apply(ctx context.Context, c client.Client, objects []*unstructured.Unstruc
 	for _, o := range objects {
 		wrote, err := applyOne(ctx, c, o)
 		if err != nil {
-			return written, fmt.Errorf("apply %s: %w", refOf(o), err)
+			return written, fmt.Errorf("apply %s: %w", RefOf(o), err)
 		}
 		if wrote {
-			written = append(written, refOf(o))
+			written = append(written, RefOf(o))
 		}
 	}
 	return written, nil

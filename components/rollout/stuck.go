@@ -24,11 +24,11 @@ func ReplaceStuck(ctx context.Context, c client.Client, o *unstructured.Unstruct
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", refOf(o), err)
+		return "", fmt.Errorf("%s: %w", RefOf(o), err)
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return "", fmt.Errorf("pods of %s: %w", refOf(o), err)
+		return "", fmt.Errorf("pods of %s: %w", RefOf(o), err)
 	}
 	p := stuck(set, pods.Items)
 	if p == nil {

@@ -182,6 +182,15 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// Bundles roll out their own objects by package rollout: it knows what Kubernetes' objects are, and nothing of OpenStack or hosts.
+func TestRolloutKnowsNoComponent(t *testing.T) {
+	for _, i := range find(t, "components/rollout").Imports {
+		if to, ours := strings.CutPrefix(i, module+"/"); ours && to != "region" {
+			t.Errorf("components/rollout imports %s; of ours it may import region alone", to)
+		}
+	}
+}
+
 func TestNamesAndComments(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) == 0 || p.ForTest != "" || strings.HasSuffix(p.ImportPath, ".test") {

@@ -1,4 +1,4 @@
-package rollout
+package plan
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/kustomize"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 )
 
 // ClusterPlan is what would change in an OpenStack cluster.
@@ -20,7 +21,7 @@ type ClusterPlan struct {
 	Cluster string `json:"cluster"`
 	Release string `json:"release"`
 	// Changes of Kubernetes objects in the order in which they are made.
-	Changes []Change `json:"changes,omitempty"`
+	Changes []rollout.Change `json:"changes,omitempty"`
 	// Configs of pods that change.
 	Configs []ConfigChange `json:"configs,omitempty"`
 	// Endpoints that are removed from Keystone's catalogue; the caller, who knows of clouds, fills it in.
@@ -53,11 +54,11 @@ func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) 
 		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
 	}
 	for _, o := range s.Objects {
-		change, err := Compare(ctx, c, o)
+		change, err := rollout.Compare(ctx, c, o)
 		if err != nil {
 			return nil, fmt.Errorf("OpenStack cluster %s: %w", p.Cluster, err)
 		}
-		if change.Action == ActionNone {
+		if change.Action == rollout.ActionNone {
 			continue
 		}
 		for i, f := range change.Fields {
@@ -65,20 +66,24 @@ func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) 
 		}
 		p.Changes = append(p.Changes, change)
 	}
-	gone, err := unwished(ctx, c, p.Cluster, s.Objects)
+	gone, err := rollout.Deletions(ctx, c, Owned(p.Cluster), s.Objects)
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range gone {
-		change := Change{Action: ActionDelete, Object: refOf(&o)}
-		change.Consequence = consequence(change)
-		p.Changes = append(p.Changes, change)
-	}
+	p.Changes = append(p.Changes, gone...)
 	if p.Configs, err = planConfigs(ctx, c, p, s); err != nil {
 		return nil, err
 	}
 	p.Nodes, err = planNodes(ctx, c, p.Cluster, s, f.Hosts)
 	return p, err
+}
+
+// Owned are the objects of a cluster that may be pruned. Its secrets stay.
+func Owned(cluster string) rollout.Owned {
+	namespace := openstack.Namespace(cluster)
+	return rollout.Owned{Namespace: namespace,
+		Labels: map[string]string{openstack.LabelCluster: cluster, openstack.LabelManagedBy: openstack.ManagedBy},
+		Kept:   []rollout.Ref{{Kind: "Secret", Namespace: namespace, Name: openstack.SecretName}}}
 }
 
 // planConfigs shows what differs between the configuration that workloads have now and the one that they get.
@@ -108,17 +113,18 @@ func planConfigs(ctx context.Context, c client.Client, p *ClusterPlan, s *openst
 }
 
 // rolesThatChange maps roles to the Secret that a workload has now, where it gets another one.
-func rolesThatChange(changes []Change, s *openstack.State) map[string]string {
+func rolesThatChange(changes []rollout.Change, s *openstack.State) map[string]string {
 	roles := map[string]string{}
 	for _, change := range changes {
-		if !podsRestart(change) {
+		if !change.RestartsPods() {
 			continue
 		}
+		before, after := change.References()
 		next := map[string]bool{}
-		for _, r := range references(change.result.Object) {
+		for _, r := range after {
 			next[r.Name] = true
 		}
-		for _, r := range references(change.live.Object) {
+		for _, r := range before {
 			for role := range s.Configs {
 				if _, ours := strings.CutPrefix(r.Name, openstack.ConfigSecret(role)+"-"); r.Kind == "Secret" && ours && !next[r.Name] {
 					roles[role] = r.Name
@@ -132,12 +138,12 @@ func rolesThatChange(changes []Change, s *openstack.State) map[string]string {
 func secretData(u *unstructured.Unstructured) (map[string]string, error) {
 	encoded, _, err := unstructured.NestedStringMap(u.Object, "data")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", refOf(u), err)
+		return nil, fmt.Errorf("%s: %w", rollout.RefOf(u), err)
 	}
 	data := map[string]string{}
 	for k, v := range encoded {
 		if data[k], err = decode(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", refOf(u), err)
+			return nil, fmt.Errorf("%s: %w", rollout.RefOf(u), err)
 		}
 	}
 	return data, nil
@@ -156,7 +162,7 @@ func diffConfig(before map[string]string, after []configgen.File, redact func(st
 	}
 	for key := range before {
 		if !known[key] {
-			all = append(all, FileChange{Path: key, Action: ActionDelete})
+			all = append(all, FileChange{Path: key, Action: rollout.ActionDelete})
 		}
 	}
 	slices.SortFunc(all, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })

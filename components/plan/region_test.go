@@ -1,4 +1,4 @@
-package rollout_test
+package plan_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestClusterThatIsBeingRemovedIsNotPlanned(t *testing.T) {
 	c := fakeAPI(t, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", DeletionTimestamp: ptr.To(metav1.Now()),
 		Finalizers: []string{"regiond.dev/openstack"}}}).Build()
-	_, err := rollout.PlanCluster(t.Context(), c, &region.Region{}, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}})
+	_, err := plan.PlanCluster(t.Context(), c, &region.Region{}, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}})
 	if want := "OpenStack cluster lab: it is being removed; apply again when it is gone"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -1,16 +1,18 @@
-package rollout
+package plan
 
 import (
 	"fmt"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+
+	"regiond.dev/regiond/components/rollout"
 )
 
 // FileChange is what changes in a configuration file.
 type FileChange struct {
-	Path   string `json:"path"`
-	Action Action `json:"action"`
+	Path   string         `json:"path"`
+	Action rollout.Action `json:"action"`
 	// Diff of the content in unified form, secrets hidden. Empty for a new file.
 	Diff string `json:"diff,omitempty"`
 	// SecretsOnly is true if nothing but secrets differs.
@@ -23,13 +25,13 @@ type FileChange struct {
 const diffContext = 2
 
 func diffFile(path string, had, has bool, before, after string, redact func(string) string) FileChange {
-	f := FileChange{Path: path, Action: ActionUpdate}
+	f := FileChange{Path: path, Action: rollout.ActionUpdate}
 	switch {
 	case !had:
-		f.Action = ActionCreate
+		f.Action = rollout.ActionCreate
 		return f
 	case !has:
-		f.Action = ActionDelete
+		f.Action = rollout.ActionDelete
 		return f
 	case before == after:
 		return f

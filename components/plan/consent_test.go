@@ -1,4 +1,4 @@
-package rollout_test
+package plan_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -38,7 +38,7 @@ func TestConsentIsForTheDeclaration(t *testing.T) {
 					}
 					return c.Patch(ctx, o, p, opts...)
 				}}).Build()
-			err := rollout.Disrupt(t.Context(), c, "lab")
+			err := plan.Disrupt(t.Context(), c, "lab")
 			if tt.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -46,8 +46,8 @@ func TestConsentIsForTheDeclaration(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKey{Name: "lab"}, o); err != nil {
 				t.Fatal(err)
 			}
-			if !meddled || rollout.MayDisrupt(o) != (tt.want == "") {
-				t.Errorf("consent %v", rollout.MayDisrupt(o))
+			if !meddled || plan.MayDisrupt(o) != (tt.want == "") {
+				t.Errorf("consent %v", plan.MayDisrupt(o))
 			}
 		})
 	}

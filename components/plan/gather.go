@@ -1,4 +1,6 @@
-package rollout
+// Package plan says what a region's OpenStack clusters are to be and what would change: it gathers what their state depends on, compares
+// it with what is there, tells what follows from that, and hands hosts their configuration, a few at a time.
+package plan
 
 import (
 	"context"

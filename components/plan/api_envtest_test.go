@@ -1,6 +1,6 @@
 //go:build envtest
 
-package rollout_test
+package plan_test
 
 import (
 	"bytes"
@@ -24,6 +24,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -99,7 +100,7 @@ func composer(t *testing.T) *openstack.Composer {
 }
 
 // facts of a cluster with two hosts, which are there: the configuration of a host that is not is garbage.
-func facts(t *testing.T, c client.Client, name string) rollout.Facts {
+func facts(t *testing.T, c client.Client, name string) plan.Facts {
 	t.Helper()
 	var hosts []openstack.Host
 	for i, address := range []string{"10.99.0.101", "10.99.0.102"} {
@@ -118,7 +119,7 @@ func facts(t *testing.T, c client.Client, name string) rollout.Facts {
 	for _, i := range []string{"keystone", "mariadb"} {
 		images[i] = oci.Image{Repository: "openstack/epoxy/" + i, Digest: "sha256:" + strings.Repeat("a", 64), Version: "1"}
 	}
-	return rollout.Facts{Input: openstack.Input{
+	return plan.Facts{Input: openstack.Input{
 		Cluster: &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: region.OpenStackClusterSpec{
 			OpenStackDeclaration: region.OpenStackDeclaration{Name: name, Release: region.ReleaseEpoxy, Address: "10.99.0.1"}}},
 		RegionName: "r1", DataDir: "/var/lib/regiond", Secrets: map[string]any{"keystone": map[string]any{"password": "0123456789abcdef"}},
@@ -127,7 +128,7 @@ func facts(t *testing.T, c client.Client, name string) rollout.Facts {
 	}}
 }
 
-func state(t *testing.T, f rollout.Facts) *openstack.State {
+func state(t *testing.T, f plan.Facts) *openstack.State {
 	t.Helper()
 	s, err := composer(t).Desired(f.Input)
 	if err != nil {
@@ -136,7 +137,7 @@ func state(t *testing.T, f rollout.Facts) *openstack.State {
 	return s
 }
 
-func apply(t *testing.T, c client.Client, f rollout.Facts, s *openstack.State) (written []string) {
+func apply(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (written []string) {
 	t.Helper()
 	refs, err := rollout.Apply(t.Context(), c, s.Objects)
 	if err != nil {
@@ -145,32 +146,32 @@ func apply(t *testing.T, c client.Client, f rollout.Facts, s *openstack.State) (
 	for _, r := range refs {
 		written = append(written, r.Kind)
 	}
-	writes := map[string]rollout.NodeWrite{}
+	writes := map[string]plan.NodeWrite{}
 	for name, conf := range s.Nodes {
-		writes[name] = rollout.NodeWrite{Configuration: conf, Up: true}
+		writes[name] = plan.NodeWrite{Configuration: conf, Up: true}
 	}
-	hosts, err := rollout.ApplyNodes(t.Context(), c, f.Cluster, writes, f.Hosts, time.Now())
+	hosts, err := plan.ApplyNodes(t.Context(), c, f.Cluster, writes, f.Hosts, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return append(written, hosts...)
 }
 
-func plan(t *testing.T, c client.Client, f rollout.Facts, s *openstack.State) (*rollout.ClusterPlan, string) {
+func planOf(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (*plan.ClusterPlan, string) {
 	t.Helper()
-	p, err := rollout.NewPlan(t.Context(), c, f, s)
+	p, err := plan.NewPlan(t.Context(), c, f, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := (&rollout.Plan{Region: "r1", Clusters: []*rollout.ClusterPlan{p}}).WriteText(&b); err != nil {
+	if err := (&plan.Plan{Region: "r1", Clusters: []*plan.ClusterPlan{p}}).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	return p, b.String()
 }
 
 // versions of all that was applied for a cluster.
-func versions(t *testing.T, c client.Client, s *openstack.State, f rollout.Facts) map[string]string {
+func versions(t *testing.T, c client.Client, s *openstack.State, f plan.Facts) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, o := range s.Objects {

@@ -1,4 +1,4 @@
-package rollout
+package plan
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region/host"
 )
@@ -31,7 +32,7 @@ func Running(ctx context.Context, c client.Client, cluster string) ([]string, er
 			for _, field := range []string{"initContainers", "containers"} {
 				containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", field)
 				if err != nil {
-					return nil, fmt.Errorf("%s: %w", refOf(&o), err)
+					return nil, fmt.Errorf("%s: %w", rollout.RefOf(&o), err)
 				}
 				for _, container := range containers {
 					if m, ok := container.(map[string]any); ok {
@@ -56,22 +57,22 @@ func Disturbs(ctx context.Context, c client.Client, s *openstack.State, hosts []
 		default:
 			continue // pods restart only if their template changes, and names of what it mounts follow its content
 		}
-		change, err := Compare(ctx, c, o)
+		change, err := rollout.Compare(ctx, c, o)
 		if err != nil {
 			return "", err
 		}
 		switch {
-		case change.Action == ActionCreate && o.GetKind() == "Job":
+		case change.Action == rollout.ActionCreate && o.GetKind() == "Job":
 			missing = append(missing, o)
-		case change.Action == ActionReplace || podsRestart(change):
+		case change.Action == rollout.ActionReplace || change.RestartsPods():
 			return change.Object.String(), nil
-		case change.Action != ActionCreate && o.GetKind() != "Job":
+		case change.Action != rollout.ActionCreate && o.GetKind() != "Job":
 			there[o.GetAnnotations()[openstack.AnnotationGate]] = true
 		}
 	}
 	for _, job := range missing {
 		if there[job.GetAnnotations()[openstack.AnnotationGate]] {
-			return refOf(job).String(), nil // the schema of a service that runs
+			return rollout.RefOf(job).String(), nil // the schema of a service that runs
 		}
 	}
 	return disturbsHost(ctx, c, s, hosts)

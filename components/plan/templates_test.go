@@ -1,4 +1,4 @@
-package rollout_test
+package plan_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -43,10 +43,10 @@ func TestTemplatesThatWereJustStoredAreKept(t *testing.T) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	stored := func(name string, age time.Duration) *corev1.ConfigMap {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: name,
-			Labels: map[string]string{rollout.LabelTemplates: "1"}, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+			Labels: map[string]string{plan.LabelTemplates: "1"}, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
 	}
 	c := fakeAPI(t, stored("old", 2*time.Hour), stored("new", time.Minute)).Build()
-	templates, err := rollout.NewTemplates(c)
+	templates, err := plan.NewTemplates(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestTemplatesThatWereJustStoredAreKept(t *testing.T) {
 // Templates that a process knows are stored again when someone has deleted them, be they its own or an earlier regiond's.
 func TestDeletedTemplatesAreStoredAgain(t *testing.T) {
 	c := fakeAPI(t).Build()
-	earlier, err := rollout.NewTemplates(c)
+	earlier, err := plan.NewTemplates(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDeletedTemplatesAreStoredAgain(t *testing.T) {
 	if _, err := earlier.Get(t.Context(), own); err != nil {
 		t.Fatal(err)
 	}
-	for name, templates := range map[string]*rollout.Templates{"own": earlier, "an earlier regiond's": {API: c, Own: earlier.Earlier[0]}} {
+	for name, templates := range map[string]*plan.Templates{"own": earlier, "an earlier regiond's": {API: c, Own: earlier.Earlier[0]}} {
 		if _, err := templates.Get(t.Context(), own); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

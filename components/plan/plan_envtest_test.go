@@ -1,6 +1,6 @@
 //go:build envtest
 
-package rollout_test
+package plan_test
 
 import (
 	"fmt"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region/host"
@@ -42,7 +43,7 @@ func TestRealAPIServer(t *testing.T) {
 func testTwice(t *testing.T, c client.Client) {
 	f := facts(t, c, "twice")
 	s := state(t, f)
-	first, text := plan(t, c, f, s)
+	first, text := planOf(t, c, f, s)
 	if len(first.Changes) != len(s.Objects) || len(first.Nodes) != 2 || !strings.Contains(text, "+ Deployment openstack-twice/keystone") {
 		t.Errorf("the first plan:\n%s", text)
 	}
@@ -50,13 +51,13 @@ func testTwice(t *testing.T, c client.Client) {
 		t.Errorf("written at first: %v", got)
 	}
 	before := versions(t, c, s, f)
-	if p, text := plan(t, c, f, s); !p.Empty() {
+	if p, text := planOf(t, c, f, s); !p.Empty() {
 		t.Errorf("a plan of nothing:\n%s", text)
 	}
 	if got := apply(t, c, f, state(t, facts(t, c, "twice"))); len(got) != 0 {
 		t.Errorf("written again: %v", got)
 	}
-	if pruned, err := rollout.Prune(t.Context(), c, "twice", s.Objects); err != nil || len(pruned) != 0 {
+	if pruned, err := rollout.Prune(t.Context(), c, plan.Owned("twice"), s.Objects); err != nil || len(pruned) != 0 {
 		t.Errorf("pruned %v, %v", pruned, err)
 	}
 	if after := versions(t, c, s, f); !reflect.DeepEqual(before, after) {
@@ -71,7 +72,7 @@ func testChange(t *testing.T, c client.Client) {
 	before := versions(t, c, s, f)
 	f.Cluster.Spec.Values = &runtime.RawExtension{Raw: []byte(`{"keystone": {"workers": 3}}`)}
 	next := state(t, f)
-	_, text := plan(t, c, f, next)
+	_, text := planOf(t, c, f, next)
 	for _, want := range []string{
 		"+ Secret openstack-change/config-keystone-", "~ Deployment openstack-change/keystone\n      spec.template.spec.volumes[config].secret.secretName: config-keystone-",
 		"→ pods of keystone restart: new ones are ready before old ones stop", "Configuration of keystone\n\n    ~ /etc/keystone/keystone.conf\n",
@@ -111,7 +112,7 @@ func testTakeOver(t *testing.T, c client.Client) {
 	if err := c.Update(t.Context(), d, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := plan(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods, running ones go on") {
+	if _, text := planOf(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods, running ones go on") {
 		t.Errorf("got\n%s", text)
 	}
 	if got := strings.Join(apply(t, c, f, s), " "); got != "Deployment" {
@@ -141,14 +142,14 @@ func testReplace(t *testing.T, c client.Client) {
 	if err := unstructured.SetNestedField(set.Object, "other", "spec", "serviceName"); err != nil {
 		t.Fatal(err)
 	}
-	p, text := plan(t, c, f, s)
+	p, text := planOf(t, c, f, s)
 	if len(p.Changes) != 2 || p.Changes[0].Action != rollout.ActionReplace || p.Changes[1].Action != rollout.ActionReplace || uid(secret)+uid(set) != was {
 		t.Errorf("got\n%s", text)
 	}
 	if got := strings.Join(apply(t, c, f, s), " "); got != "Secret StatefulSet" {
 		t.Errorf("written: %s", got)
 	}
-	if p, text := plan(t, c, f, s); !p.Empty() || uid(secret)+uid(set) == was {
+	if p, text := planOf(t, c, f, s); !p.Empty() || uid(secret)+uid(set) == was {
 		t.Errorf("not replaced:\n%s", text)
 	}
 	// What the API server refuses for another reason is an error, and nothing is deleted.
@@ -240,11 +241,11 @@ func testPrune(t *testing.T, c client.Client) {
 			t.Fatal(err)
 		}
 	}
-	p, text := plan(t, c, f, s)
+	p, text := planOf(t, c, f, s)
 	if len(p.Changes) != 2 || !strings.Contains(text, "- ConfigMap openstack-prune/old\n") || !strings.Contains(text, "- Secret openstack-prune/config-unused\n") {
 		t.Errorf("the plan:\n%s", text)
 	}
-	pruned, err := rollout.Prune(t.Context(), c, "prune", s.Objects)
+	pruned, err := rollout.Prune(t.Context(), c, plan.Owned("prune"), s.Objects)
 	if err != nil || fmt.Sprint(pruned) != "[ConfigMap openstack-prune/old Secret openstack-prune/config-unused]" {
 		t.Errorf("pruned %v, %v", pruned, err)
 	}
@@ -262,7 +263,7 @@ func testNodes(t *testing.T, c client.Client) {
 	apply(t, c, f, s)
 	secret := nodeSecret(t, c, "nodes-node1")
 	conf, digest, err := configuration.Decode(secret.Data[configuration.SecretKey])
-	if err != nil || !reflect.DeepEqual(conf, s.Nodes["nodes-node1"]) || secret.Annotations[rollout.AnnotationDigest] != digest || secret.Annotations[rollout.AnnotationRelease] != "epoxy" ||
+	if err != nil || !reflect.DeepEqual(conf, s.Nodes["nodes-node1"]) || secret.Annotations[plan.AnnotationDigest] != digest || secret.Annotations[plan.AnnotationRelease] != "epoxy" ||
 		secret.Labels["regiond.dev/configuration"] != "true" || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != f.Hosts[0].UID {
 		t.Errorf("%v, %+v", err, secret.ObjectMeta)
 	}
@@ -270,7 +271,7 @@ func testNodes(t *testing.T, c client.Client) {
 	f.Hosts[0].Registration = "r-1"
 	f.Hosts[1].Address = ""
 	s = state(t, f)
-	p, text := plan(t, c, f, s)
+	p, text := planOf(t, c, f, s)
 	if len(p.Nodes) != 1 || !strings.Contains(text, "        +registered = r-1\n") || !strings.Contains(text, "→ restart of nova-compute.service\n") || !strings.Contains(text, "nova-compute.service on 1 node.") {
 		t.Errorf("the plan:\n%s", text)
 	}
@@ -279,7 +280,7 @@ func testNodes(t *testing.T, c client.Client) {
 	}
 	f.Hosts = f.Hosts[:1]
 	s = state(t, f)
-	if _, text := plan(t, c, f, s); !strings.Contains(text, "- Node nodes-node2\n") {
+	if _, text := planOf(t, c, f, s); !strings.Contains(text, "- Node nodes-node2\n") {
 		t.Errorf("the plan:\n%s", text)
 	}
 	if got := strings.Join(apply(t, c, f, s), " "); got != "nodes-node2" {

@@ -1,4 +1,4 @@
-package rollout_test
+package plan_test
 
 import (
 	"fmt"
@@ -8,28 +8,28 @@ import (
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 )
 
 var batchNow = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 
 func TestNextBatch(t *testing.T) {
-	hosts := func(n int, change func(i int, h *rollout.HostState)) []rollout.HostState {
-		var all []rollout.HostState
+	hosts := func(n int, change func(i int, h *plan.HostState)) []plan.HostState {
+		var all []plan.HostState
 		for i := range n {
-			h := rollout.HostState{Name: fmt.Sprintf("h%02d", i), Desired: "new", Stored: "old", Up: true}
+			h := plan.HostState{Name: fmt.Sprintf("h%02d", i), Desired: "new", Stored: "old", Up: true}
 			change(i, &h)
 			all = append(all, h)
 		}
 		return all
 	}
-	got := func(ago time.Duration, up bool) func(h *rollout.HostState) {
-		return func(h *rollout.HostState) {
+	got := func(ago time.Duration, up bool) func(h *plan.HostState) {
+		return func(h *plan.HostState) {
 			h.Stored, h.Given, h.WasUp, h.Current, h.Up, h.Problem = "new", batchNow.Add(-ago), true, true, up, "its nova-compute does not report"
 		}
 	}
-	only := func(n int, do func(h *rollout.HostState)) func(int, *rollout.HostState) {
-		return func(i int, h *rollout.HostState) {
+	only := func(n int, do func(h *plan.HostState)) func(int, *plan.HostState) {
+		return func(i int, h *plan.HostState) {
 			if i < n {
 				do(h)
 			}
@@ -37,59 +37,59 @@ func TestNextBatch(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		hosts   []rollout.HostState
+		hosts   []plan.HostState
 		disrupt bool
 		want    string // hosts that go
 		wait    string // part of why the last host waits
 		failed  string
 	}{
-		{"the canary goes first", hosts(30, func(int, *rollout.HostState) {}), false, "h00", "another host gets the change before it", ""},
+		{"the canary goes first", hosts(30, func(int, *plan.HostState) {}), false, "h00", "another host gets the change before it", ""},
 		{"the canary has not proved it yet", hosts(30, only(1, got(time.Minute, false))), false, "", "another host gets the change before it", ""},
 		{"the canary has proved it", hosts(30, only(1, got(time.Minute, true))), false, "h01 h02 h03", "3 hosts get the change at a time", ""},
 		{"two hosts", hosts(2, only(1, got(time.Minute, true))), false, "h01", "", ""},
 		{"the canary fails", hosts(30, only(1, got(6*time.Minute, false))), false, "", "failed on host h00", "h00"},
-		{"a later host fails", hosts(30, func(i int, h *rollout.HostState) {
+		{"a later host fails", hosts(30, func(i int, h *plan.HostState) {
 			if i < 3 {
 				got(6*time.Minute, i != 2)(h)
 			}
 		}), false, "", "failed on host h02", "h02"},
-		{"the failed host gets the repaired configuration first", hosts(30, only(1, func(h *rollout.HostState) {
+		{"the failed host gets the repaired configuration first", hosts(30, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.Stored = "broken"
 		})), false, "h00", "another host gets the change before it", ""},
-		{"an earlier declaration's proof does not count", hosts(30, only(1, func(h *rollout.HostState) {
+		{"an earlier declaration's proof does not count", hosts(30, only(1, func(h *plan.HostState) {
 			got(time.Hour, true)(h)
 			h.Current = false
 		})), false, "h01", "another host gets the change before it", ""},
-		{"a host that was down before proves nothing and stops nothing", hosts(30, only(1, func(h *rollout.HostState) {
+		{"a host that was down before proves nothing and stops nothing", hosts(30, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
 		})), false, "h01", "another host gets the change before it", ""},
-		{"as many are down as may be", hosts(10, only(1, func(h *rollout.HostState) {
+		{"as many are down as may be", hosts(10, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
 		})), false, "", "no more than 1 of 10 hosts away", ""},
-		{"joining hosts do not wait", hosts(30, only(5, func(h *rollout.HostState) { h.Stored, h.Up, h.Joining = "", false, true })), false,
+		{"joining hosts do not wait", hosts(30, only(5, func(h *plan.HostState) { h.Stored, h.Up, h.Joining = "", false, true })), false,
 			"h00 h01 h02 h03 h04 h05", "another host gets the change before it", ""},
-		{"nobody can be asked", hosts(30, func(_ int, h *rollout.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't be asked", ""},
-		{"guests would be cut off", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), false, "", "cuts off its 3 guests", ""},
-		{"guests are cut off by consent", hosts(2, func(_ int, h *rollout.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change before it", ""},
-		{"an empty host goes before those with guests", hosts(2, func(i int, h *rollout.HostState) { h.Cuts, h.Guests = true, 1-i }), false, "h01", "", ""},
-		{"guests do not keep other changes", hosts(2, func(_ int, h *rollout.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change before it", ""},
-		{"a host that dies when all have it has not failed", hosts(3, func(i int, h *rollout.HostState) { got(500*time.Hour, i > 0)(h) }), false, "", "", ""},
-		{"a host that dies when all have it stops no joining one", hosts(3, func(i int, h *rollout.HostState) {
+		{"nobody can be asked", hosts(30, func(_ int, h *plan.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't be asked", ""},
+		{"guests would be cut off", hosts(2, func(_ int, h *plan.HostState) { h.Cuts, h.Guests = true, 3 }), false, "", "cuts off its 3 guests", ""},
+		{"guests are cut off by consent", hosts(2, func(_ int, h *plan.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change before it", ""},
+		{"an empty host goes before those with guests", hosts(2, func(i int, h *plan.HostState) { h.Cuts, h.Guests = true, 1-i }), false, "h01", "", ""},
+		{"guests do not keep other changes", hosts(2, func(_ int, h *plan.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change before it", ""},
+		{"a host that dies when all have it has not failed", hosts(3, func(i int, h *plan.HostState) { got(500*time.Hour, i > 0)(h) }), false, "", "", ""},
+		{"a host that dies when all have it stops no joining one", hosts(3, func(i int, h *plan.HostState) {
 			got(500*time.Hour, i > 0)(h)
 			if i == 1 {
 				h.Stored, h.Up, h.Joining = "", false, true
 			}
 		}), false, "h01", "", ""},
-		{"a host that died with an earlier declaration does not stop this one", hosts(30, only(1, func(h *rollout.HostState) {
+		{"a host that died with an earlier declaration does not stop this one", hosts(30, only(1, func(h *plan.HostState) {
 			got(500*time.Hour, false)(h)
 			h.Current = false
 		})), false, "h01", "another host gets the change before it", ""},
 		{"all have it", hosts(3, only(3, got(time.Hour, true))), false, "", "", ""},
 	} {
-		b := rollout.NextBatch(c.hosts, c.disrupt, batchNow)
+		b := plan.NextBatch(c.hosts, c.disrupt, batchNow)
 		last := c.hosts[len(c.hosts)-1].Name
 		if got := strings.Join(b.Go, " "); got != c.want || b.Failed != c.failed || !strings.Contains(b.Waits[last], c.wait) || c.wait == "" && b.Waits[last] != "" {
 			t.Errorf("%s: %q go, failed %q, %s waits: %q; want %q, %q, %q", c.name, got, b.Failed, last, b.Waits[last], c.want, c.failed, c.wait)
@@ -100,7 +100,7 @@ func TestNextBatch(t *testing.T) {
 // fleet is a cluster's hosts as they would be observed. It has no other memory than what the API server would have.
 type fleet struct {
 	now   time.Time
-	hosts []rollout.HostState
+	hosts []plan.HostState
 	// ready is when a host is up with what it got, zero if it will not be.
 	ready map[string]time.Time
 }
@@ -108,7 +108,7 @@ type fleet struct {
 func newFleet(n int) *fleet {
 	f := &fleet{now: batchNow, ready: map[string]time.Time{}}
 	for i := range n {
-		f.hosts = append(f.hosts, rollout.HostState{Name: fmt.Sprintf("h%04d", i), Desired: "new", Stored: "old", Up: true})
+		f.hosts = append(f.hosts, plan.HostState{Name: fmt.Sprintf("h%04d", i), Desired: "new", Stored: "old", Up: true})
 	}
 	return f
 }
@@ -123,16 +123,16 @@ func (f *fleet) down() (n int) {
 }
 
 // step lets ten seconds pass, and gives the hosts of the next batch their configuration.
-func (f *fleet) step(breaks func(name string) bool, takes time.Duration) rollout.Batch {
+func (f *fleet) step(breaks func(name string) bool, takes time.Duration) plan.Batch {
 	f.now = f.now.Add(10 * time.Second)
 	for i := range f.hosts {
 		if at, due := f.ready[f.hosts[i].Name]; due && !f.now.Before(at) {
 			f.hosts[i].Up = true
 		}
 	}
-	b := rollout.NextBatch(f.hosts, false, f.now)
+	b := plan.NextBatch(f.hosts, false, f.now)
 	for _, name := range b.Go {
-		h := &f.hosts[slices.IndexFunc(f.hosts, func(h rollout.HostState) bool { return h.Name == name })]
+		h := &f.hosts[slices.IndexFunc(f.hosts, func(h plan.HostState) bool { return h.Name == name })]
 		h.WasUp, h.Stored, h.Given, h.Current, h.Up = h.Up, h.Desired, f.now, true, false
 		delete(f.ready, name)
 		if !breaks(name) {
@@ -147,11 +147,11 @@ func (f *fleet) step(breaks func(name string) bool, takes time.Duration) rollout
 func TestRollOutSimulated(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 9, 10, 37, 200} {
-		f, budget := newFleet(n), max(1, n*rollout.BudgetPercent/100)
+		f, budget := newFleet(n), max(1, n*plan.BudgetPercent/100)
 		proved := false
 		for step := range 10000 {
 			b := f.step(func(string) bool { return false }, time.Duration(random.IntN(60))*time.Second)
-			proved = proved || slices.ContainsFunc(f.hosts, func(h rollout.HostState) bool { return h.Stored == "new" && h.Up })
+			proved = proved || slices.ContainsFunc(f.hosts, func(h plan.HostState) bool { return h.Stored == "new" && h.Up })
 			if down := f.down(); down > budget || !proved && down > 1 {
 				t.Fatalf("%d hosts, step %d: %d are down, budget %d, proved %v", n, step, down, budget, proved)
 			}
@@ -159,7 +159,7 @@ func TestRollOutSimulated(t *testing.T) {
 				t.Fatalf("%d hosts: failed on %s: %s", n, b.Failed, b.Waits[b.Failed])
 			}
 		}
-		if i := slices.IndexFunc(f.hosts, func(h rollout.HostState) bool { return h.Stored != "new" || !h.Up }); i >= 0 {
+		if i := slices.IndexFunc(f.hosts, func(h plan.HostState) bool { return h.Stored != "new" || !h.Up }); i >= 0 {
 			t.Errorf("%d hosts: %+v has not got the change", n, f.hosts[i])
 		}
 	}
@@ -169,7 +169,7 @@ func TestFailureStopsTheRollOut(t *testing.T) {
 	for _, fails := range []int{1, 2, 30} { // the canary, the first of the next batch, a later one
 		f, given := newFleet(100), 0
 		breaks := func(string) bool { given++; return given >= fails }
-		var b rollout.Batch
+		var b plan.Batch
 		for range 1000 {
 			b = f.step(breaks, 20*time.Second)
 		}
@@ -186,7 +186,7 @@ func TestFailureStopsTheRollOut(t *testing.T) {
 		for range 1000 {
 			f.step(func(string) bool { return false }, 20*time.Second)
 		}
-		if i := slices.IndexFunc(f.hosts, func(h rollout.HostState) bool { return h.Stored != "repaired" || !h.Up }); i >= 0 {
+		if i := slices.IndexFunc(f.hosts, func(h plan.HostState) bool { return h.Stored != "repaired" || !h.Up }); i >= 0 {
 			t.Errorf("host %d failed: %+v has not got the repaired configuration", fails, f.hosts[i])
 		}
 	}

@@ -1,4 +1,4 @@
-package rollout_test
+package plan_test
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 )
 
@@ -24,7 +24,7 @@ spec:
       containers: [{name: keystone, image: `+oci.Registry+`/openstack/epoxy/keystone@sha256:1}, {name: logs, image: `+oci.Registry+`.example.com/x}]
 `)
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(o).Build()
-	got, err := rollout.Running(t.Context(), c, "lab")
+	got, err := plan.Running(t.Context(), c, "lab")
 	if want := []string{oci.Registry + "/openstack/epoxy/keystone@sha256:1"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

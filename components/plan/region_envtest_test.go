@@ -1,6 +1,6 @@
 //go:build envtest
 
-package rollout_test
+package plan_test
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
@@ -35,7 +36,7 @@ func testDeclare(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	p, err := rollout.PlanRegion(t.Context(), c, r, nil)
+	p, err := plan.PlanRegion(t.Context(), c, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +56,13 @@ func testDeclare(t *testing.T, c client.Client) {
 	if err != nil || fmt.Sprint(written) != "[Region r1]" {
 		t.Errorf("%v %v", written, err)
 	}
-	if p, err = rollout.PlanRegion(t.Context(), c, r, nil); err != nil || !p.Empty() || p.Summary() != "No changes: the region is as declared." {
+	if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil || !p.Empty() || p.Summary() != "No changes: the region is as declared." {
 		t.Errorf("%v, %+v", err, p)
 	}
 	// What had fields and is empty now is no longer there.
 	r.Spec.Hardware.Discovery = []region.DiscoveryRange{{Range: "10.98.0.11-10.98.0.11", Credentials: "x"}}
 	for _, want := range []int{1, 0} {
-		if p, err = rollout.PlanRegion(t.Context(), c, r, nil); err != nil {
+		if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Declare(t.Context(), c); err != nil {
@@ -74,7 +75,7 @@ func testDeclare(t *testing.T, c client.Client) {
 		r.Spec.Hardware = region.Hardware{}
 	}
 	r.Spec.Networks.Provisioning.DHCP.Range = "10.99.0.100-10.99.0.150"
-	if p, err = rollout.PlanRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 {
+	if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 {
 		t.Fatalf("%v, %+v", err, p)
 	}
 	want := []rollout.Field{{Path: "spec.networks.provisioning.dhcp.range", Old: "10.99.0.100-10.99.0.199", New: "10.99.0.100-10.99.0.150", Effects: []region.Effect{region.AtStart}}}
@@ -97,9 +98,9 @@ func testProgram(t *testing.T, c client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned := func() (*rollout.Plan, string) {
+	planned := func() (*plan.Plan, string) {
 		t.Helper()
-		p, err := rollout.PlanRegion(t.Context(), c, r, clusters)
+		p, err := plan.PlanRegion(t.Context(), c, r, clusters)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +119,7 @@ func testProgram(t *testing.T, c client.Client) {
 	if _, err := p.Declare(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	f, err := rollout.Gather(t.Context(), c, r, clusters[0])
+	f, err := plan.Gather(t.Context(), c, r, clusters[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func testGather(t *testing.T, c client.Client) {
 	r := &region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}
 	r.Spec.Networks.Provisioning.CIDR = "10.99.0.0/24"
 	r.Spec.Images.Dir = t.TempDir()
-	if _, err := rollout.Gather(t.Context(), c, r, cluster); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "OpenStack cluster gather: ") || !strings.Contains(err.Error(), "regiond image build") {
+	if _, err := plan.Gather(t.Context(), c, r, cluster); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "OpenStack cluster gather: ") || !strings.Contains(err.Error(), "regiond image build") {
 		t.Errorf("got %v", err)
 	}
 	writeImages(t, r.Spec.Images.Dir, "nova")
@@ -198,7 +199,7 @@ func testGather(t *testing.T, c client.Client) {
 			t.Fatal(err)
 		}
 	}
-	f, err := rollout.Gather(t.Context(), c, r, cluster)
+	f, err := plan.Gather(t.Context(), c, r, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,14 +216,14 @@ func testGather(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rollout.Gather(t.Context(), c, r, cluster); err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "openstack-gather/openstack-secrets: secrets.json is not a JSON object") {
+	if _, err := plan.Gather(t.Context(), c, r, cluster); err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), "openstack-gather/openstack-secrets: secrets.json is not a JSON object") {
 		t.Errorf("got %v", err)
 	}
 	secret.StringData = map[string]string{openstack.SecretKey: `{"keystone": {"password": "hush"}}`}
 	if err := c.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	if f, err = rollout.Gather(t.Context(), c, r, cluster); err != nil || fmt.Sprint(f.Secrets) != "map[keystone:map[password:hush]]" {
+	if f, err = plan.Gather(t.Context(), c, r, cluster); err != nil || fmt.Sprint(f.Secrets) != "map[keystone:map[password:hush]]" {
 		t.Errorf("%v %v", f.Secrets, err)
 	}
 }
@@ -237,7 +238,7 @@ func testAwait(t *testing.T, c client.Client) {
 		said = nil
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		return rollout.Await(ctx, c, []string{"await"}, nil, func(line string) { said = append(said, line) })
+		return plan.Await(ctx, c, []string{"await"}, nil, func(line string) { said = append(said, line) })
 	}
 	if err := await(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "await: regiond's controller has not seen the change; does it run? regiond status") {
 		t.Errorf("got %v", err)

@@ -1,4 +1,4 @@
-package rollout
+package plan
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -137,7 +138,7 @@ func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCl
 	annotations[AnnotationWasUp] = strconv.FormatBool(conf.Up)
 	annotations[AnnotationGeneration] = strconv.FormatInt(cluster.Generation, 10)
 	u.SetAnnotations(annotations)
-	_, err = serverSide(ctx, c, u)
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(region.FieldManager), client.ForceOwnership)
 	return err == nil, err
 }
 
@@ -165,7 +166,7 @@ func formerNodes(ctx context.Context, c client.Client, cluster string, hosts []o
 // NodeChange is what changes on a host.
 type NodeChange struct {
 	Host     string          `json:"host"`
-	Action   Action          `json:"action"`
+	Action   rollout.Action  `json:"action"`
 	Files    []FileChange    `json:"files,omitempty"`
 	Services []ServiceChange `json:"services,omitempty"`
 	// CutsGuests: what carries guests' traffic restarts. The host gets the change when it has no guests, or by consent.
@@ -180,7 +181,7 @@ type ServiceChange struct {
 
 // DiffNode says what a host has to do to come from one configuration to another. Texts go through redact.
 func DiffNode(name string, before, after configuration.Configuration, redact func(string) string) NodeChange {
-	n := NodeChange{Host: name, Action: ActionNone}
+	n := NodeChange{Host: name, Action: rollout.ActionNone}
 	was, is := map[string]configuration.File{}, map[string]configuration.File{}
 	for _, f := range before.Files {
 		was[f.Path] = f
@@ -204,10 +205,10 @@ func DiffNode(name string, before, after configuration.Configuration, redact fun
 	}
 	n.Services = diffServices(before, after)
 	if len(n.Files) > 0 || len(n.Services) > 0 {
-		n.Action = ActionUpdate
+		n.Action = rollout.ActionUpdate
 		n.CutsGuests = NetworkDigest(before) != NetworkDigest(after)
 		if len(before.Files) == 0 {
-			n.Action, n.CutsGuests = ActionCreate, false
+			n.Action, n.CutsGuests = rollout.ActionCreate, false
 		}
 	}
 	return n
@@ -250,13 +251,13 @@ func planNodes(ctx context.Context, c client.Client, cluster string, s *openstac
 		if err != nil {
 			return nil, fmt.Errorf("configuration of host %s: %w", h.Name, err)
 		}
-		if n := DiffNode(h.Name, before, after, s.Redact); n.Action != ActionNone {
+		if n := DiffNode(h.Name, before, after, s.Redact); n.Action != rollout.ActionNone {
 			all = append(all, n)
 		}
 	}
 	gone, err := formerNodes(ctx, c, cluster, hosts)
 	for _, g := range gone {
-		all = append(all, NodeChange{Host: g.Name, Action: ActionDelete})
+		all = append(all, NodeChange{Host: g.Name, Action: rollout.ActionDelete})
 	}
 	return all, err
 }

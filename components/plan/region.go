@@ -1,4 +1,4 @@
-package rollout
+package plan
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -22,7 +23,7 @@ import (
 type Plan struct {
 	Region string `json:"region"`
 	// Declarations are the Region and OpenStackCluster objects.
-	Declarations []Change `json:"declarations,omitempty"`
+	Declarations []rollout.Change `json:"declarations,omitempty"`
 	// Machines are what follows for servers and disks; the caller, who knows of hardware, fills it in.
 	Machines []region.Consequence `json:"machines,omitempty"`
 	Clusters []*ClusterPlan       `json:"clusters,omitempty"`
@@ -82,13 +83,13 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 		}
 		p.objects = append(p.objects, u)
 	}
-	var changes []Change
+	var changes []rollout.Change
 	for _, o := range p.objects {
-		change, err := Compare(ctx, c, o)
+		change, err := rollout.Compare(ctx, c, o)
 		if err != nil {
 			return err
 		}
-		if change.Action == ActionNone {
+		if change.Action == rollout.ActionNone {
 			continue
 		}
 		for i, f := range change.Fields {
@@ -99,7 +100,7 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 			for i, f := range change.Fields {
 				change.Fields[i].Effects = region.Effects(f.Path)
 			}
-		case change.Action == ActionCreate:
+		case change.Action == rollout.ActionCreate:
 			if change.Consequence, err = retainedConsequence(ctx, c, change.Object.Name); err != nil {
 				return err
 			}
@@ -178,7 +179,7 @@ func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string,
 			continue
 		}
 		p.gone = append(p.gone, o)
-		p.Declarations = append(p.Declarations, Change{Action: ActionDelete, Object: Ref{Kind: "OpenStackCluster", Name: o.Name},
+		p.Declarations = append(p.Declarations, rollout.Change{Action: rollout.ActionDelete, Object: rollout.Ref{Kind: "OpenStackCluster", Name: o.Name},
 			Consequence: fmt.Sprintf("its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage "+
 				"them. Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster that is declared by this name later has both again",
 				openstack.DataDir(dataDir, o.Name), openstack.Namespace(o.Name), openstack.SecretName)})
@@ -197,14 +198,14 @@ func (p *Plan) Allowed(deletion bool) error {
 
 // Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are no longer declared. regiond's
 // controllers do the rest. It returns what was written.
-func (p *Plan) Declare(ctx context.Context, c client.Client) ([]Ref, error) {
+func (p *Plan) Declare(ctx context.Context, c client.Client) ([]rollout.Ref, error) {
 	if len(p.Clusters) > 0 {
 		// Before a cluster is pinned to them.
 		if _, err := p.templates.Get(ctx, p.templates.Own.Digest()); err != nil {
 			return nil, err
 		}
 	}
-	written, err := Apply(ctx, c, p.objects)
+	written, err := rollout.Apply(ctx, c, p.objects)
 	if err != nil {
 		return written, err
 	}

@@ -1,4 +1,4 @@
-package rollout
+package plan
 
 import (
 	"bytes"
@@ -7,11 +7,12 @@ import (
 	"io"
 	"strings"
 
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
 
 // signs of actions, as people know them from other tools.
-var signs = map[Action]string{ActionCreate: "+", ActionUpdate: "~", ActionReplace: "±", ActionDelete: "-"}
+var signs = map[rollout.Action]string{rollout.ActionCreate: "+", rollout.ActionUpdate: "~", rollout.ActionReplace: "±", rollout.ActionDelete: "-"}
 
 // WriteText writes a plan for people: what changes, why it matters, and a summary as the last line.
 func (p *Plan) WriteText(w io.Writer) error {
@@ -37,7 +38,7 @@ func (p *ClusterPlan) write(b *bytes.Buffer) {
 	fmt.Fprintf(b, "OpenStack cluster %s (%s)\n\n", p.Cluster, p.Release)
 	writeChanges(b, p.Changes)
 	for _, e := range p.Endpoints {
-		fmt.Fprintf(b, "  %s Endpoint %s\n", signs[ActionDelete], e)
+		fmt.Fprintf(b, "  %s Endpoint %s\n", signs[rollout.ActionDelete], e)
 	}
 	if len(p.Endpoints) > 0 {
 		fmt.Fprintf(b, "      → clients that look for these regions find nothing\n\n")
@@ -64,7 +65,7 @@ func groupNodes(nodes []NodeChange) [][]NodeChange {
 	for _, n := range nodes {
 		alike := n
 		alike.Host = ""
-		key := text(alike)
+		key := fmt.Sprintf("%#v", alike)
 		i, known := places[key]
 		if !known {
 			i = len(groups)
@@ -90,7 +91,7 @@ func writeNodes(b *bytes.Buffer, alike []NodeChange) {
 	}
 	n := alike[0]
 	fmt.Fprintf(b, "  %s %s %s%s\n\n", signs[n.Action], plural(len(alike), "Node"), strings.Join(names, ", "), others)
-	if n.Action == ActionDelete {
+	if n.Action == rollout.ActionDelete {
 		fmt.Fprintf(b, "      → no longer configured; what is there stays as it is\n\n")
 	}
 	writeFiles(b, n.Files)
@@ -115,7 +116,7 @@ func plural(n int, noun string) string {
 // count of things in words.
 func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
 
-func writeChanges(b *bytes.Buffer, changes []Change) {
+func writeChanges(b *bytes.Buffer, changes []rollout.Change) {
 	for _, c := range changes {
 		fmt.Fprintf(b, "  %s %s\n", signs[c.Action], c.Object)
 		for _, f := range c.Fields {
@@ -191,12 +192,12 @@ func (p *Plan) Summary() string {
 	if p.Empty() {
 		return "No changes: the region is as declared."
 	}
-	counts := map[Action]int{}
+	counts := map[rollout.Action]int{}
 	nodes, restarts := 0, []string{}
-	tally := func(changes []Change) {
+	tally := func(changes []rollout.Change) {
 		for _, c := range changes {
 			counts[c.Action]++
-			if podsRestart(c) {
+			if c.RestartsPods() {
 				restarts = append(restarts, c.Object.Name)
 			}
 		}
@@ -207,7 +208,7 @@ func (p *Plan) Summary() string {
 	for _, c := range p.Clusters {
 		tally(c.Changes)
 		nodes += len(c.Nodes)
-		counts[ActionDelete] += len(c.Endpoints)
+		counts[rollout.ActionDelete] += len(c.Endpoints)
 		for _, n := range c.Nodes {
 			for _, s := range n.Services {
 				if s.Action == "start" {
@@ -222,9 +223,9 @@ func (p *Plan) Summary() string {
 	}
 	var parts []string
 	for _, a := range []struct {
-		action Action
+		action rollout.Action
 		words  string
-	}{{ActionCreate, "to create"}, {ActionUpdate, "to change"}, {ActionReplace, "to replace"}, {ActionDelete, "to delete"}} {
+	}{{rollout.ActionCreate, "to create"}, {rollout.ActionUpdate, "to change"}, {rollout.ActionReplace, "to replace"}, {rollout.ActionDelete, "to delete"}} {
 		if n := counts[a.action]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, a.words))
 		}
