@@ -30,6 +30,7 @@ import (
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/netboot"
 	"regiond.dev/regiond/hardware/server"
+	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -116,7 +117,8 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	if err != nil {
 		return nil, err
 	}
-	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, Guests: c.Guests, RegionName: c.Region.Name,
+	n.Sightings = sightings.New(time.Now)
+	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, Guests: c.Guests, Sightings: n.Sightings, RegionName: c.Region.Name,
 		Cleanup: enrolling.Cleanup, Log: c.Log.With(slog.String("component", "server"))}
 	static := &discovery.Static{Client: m.GetClient(), RegionName: c.Region.Name, Log: c.Log.With(slog.String("component", "discovery"))}
 	searching := &discovery.Discovery{Client: m.GetClient(), Live: live, RegionName: c.Region.Name, Scan: scan, Identify: machines.Identify,

@@ -19,6 +19,7 @@ import (
 	"regiond.dev/regiond/hardware/netboot/dhcp"
 	"regiond.dev/regiond/hardware/netboot/httpboot"
 	"regiond.dev/regiond/hardware/netboot/tftp"
+	"regiond.dev/regiond/hardware/sightings"
 )
 
 // Client, Job and Decider are the question of a netbooting machine, its answer, and who gives it.
@@ -43,8 +44,10 @@ type Config struct {
 	Reserved  []netip.Addr
 	LeaseTime time.Duration
 
-	DB      *bbolt.DB
-	Decider Decider
+	// Sightings note what is seen of machines; nil for none.
+	Sightings *sightings.Sightings
+	DB        *bbolt.DB
+	Decider   Decider
 	// Kernel and Initramfs return the paths of the installer's files to serve now.
 	Kernel, Initramfs func() (path string, err error)
 	// ImageDir is the images folder, see httpboot.Config.
@@ -88,13 +91,13 @@ func Run(ctx context.Context, c Config) error {
 	d, err := dhcp.New(dhcp.Config{
 		Interface: c.Interface, Address: c.Address, Network: c.Network, Gateway: c.Gateway,
 		DNS: c.DNS, NTP: c.NTP, RangeFirst: c.RangeFirst, RangeLast: c.RangeLast, Reserved: c.Reserved,
-		LeaseTime: c.LeaseTime, DB: c.DB, Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "dhcp")),
+		LeaseTime: c.LeaseTime, DB: c.DB, Sightings: c.Sightings, Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "dhcp")),
 	})
 	if err != nil {
 		return fmt.Errorf("netboot: %w", err)
 	}
 	t, err := tftp.New(tftp.Config{
-		Dir: c.LoaderDir, Files: []string{dhcp.LoaderBIOS, dhcp.LoaderUEFI},
+		Dir: c.LoaderDir, Files: []string{dhcp.LoaderBIOS, dhcp.LoaderUEFI}, Leases: d, Sightings: c.Sightings,
 		Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "tftp")),
 	})
 	if err != nil {
@@ -102,7 +105,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	h, err := httpboot.New(httpboot.Config{
 		Address: c.Address, Decider: c.Decider, Leases: d, Kernel: c.Kernel, Initramfs: c.Initramfs,
-		Loader: filepath.Join(c.LoaderDir, dhcp.LoaderUEFI), ImageDir: c.ImageDir,
+		Loader: filepath.Join(c.LoaderDir, dhcp.LoaderUEFI), ImageDir: c.ImageDir, Sightings: c.Sightings,
 		Metrics: c.Metrics, Log: c.Log.With(slog.String("service", "http")),
 	})
 	if err != nil {

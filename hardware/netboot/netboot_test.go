@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/hardware/netboot/dhcp"
+	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/machine/inventory"
 )
 
@@ -177,6 +178,32 @@ func TestTFTPClients(t *testing.T) {
 	}
 	if msg, err := s.command("busybox", "tftp", "-p", "-l", "/proc/self/comm", "-r", "snponly.efi", "10.99.0.1").CombinedOutput(); err == nil {
 		t.Errorf("a write was taken: %s", msg)
+	}
+}
+
+// What each service sees of a machine is noted by its MAC address.
+func TestMachinesAreSighted(t *testing.T) {
+	provisioning(t)
+	f := newFixture(t)
+	f.config.Sightings = sightings.New(time.Now)
+	f.start(t)
+	s := newStation(t)
+	sighted := func() sightings.Sighting { return f.config.Sightings.Of([]string{s.mac}, "") }
+	s.udhcpc()
+	if v := sighted(); v.DHCP.IsZero() || !v.FirmwareDHCP.IsZero() || !v.TFTP.IsZero() || !v.HTTP.IsZero() {
+		t.Errorf("after DHCP of an operating system: %+v", v)
+	}
+	s.udhcpc("-V", "PXEClient:Arch:00007:UNDI:003016", "-x", "0x5d:0007")
+	if v := sighted(); v.FirmwareDHCP.IsZero() || v.Unanswered != "" || !v.TFTP.IsZero() {
+		t.Errorf("after DHCP of firmware: %+v", v)
+	}
+	s.run("busybox", "tftp", "-g", "-r", "snponly.efi", "-l", filepath.Join(t.TempDir(), "out"), "10.99.0.1")
+	if v := sighted(); v.TFTP.IsZero() || !v.HTTP.IsZero() {
+		t.Errorf("after TFTP: %+v", v)
+	}
+	s.run("busybox", "wget", "-q", "-O", "-", "http://10.99.0.1/boot.ipxe")
+	if v := sighted(); v.HTTP.IsZero() {
+		t.Errorf("after HTTP: %+v", v)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/hostkey"
+	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
@@ -47,6 +48,8 @@ type Controller struct {
 	BMCs BMCs
 	// Guests on the hosts.
 	Guests Guests
+	// Sightings of machines on the provisioning network.
+	Sightings *sightings.Sightings
 	// RegionName of the Region object.
 	RegionName string
 	// Cleanup removes what others keep for a server that is deleted, retired or installed again: its tokens.
@@ -155,6 +158,7 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 	facts.CredentialsVersion = version
 	facts.Listening = c.listening
 	facts.HeartbeatSeen = c.observations.heartbeat(s.UID, facts.Heartbeat)
+	facts.Sighted = c.Sightings.Of(knownMACs(wish, facts), systemUUID(facts))
 	seen := c.observations.get(s.UID)
 	facts.BMC, facts.Survey = seen.Observation, seen.survey
 	return wish, facts, nil

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"regiond.dev/regiond/hardware/hostkey"
+	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 )
@@ -48,6 +49,8 @@ type Facts struct {
 	// Listening is since when this process hears machines. What fell silent while regiond was away is
 	// given its full time again.
 	Listening time.Time
+	// Sighted is what was last seen of the machine on the provisioning network. It is only a cache.
+	Sighted sightings.Sighting
 	// Duplicates names the other servers that have the same BMC address, system UUID or serial number.
 	Duplicates []string
 	// Survey is the last answer of the cloud: whether guests are on the host, or, when a reinstallation was accepted, whether the

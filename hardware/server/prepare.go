@@ -133,14 +133,18 @@ func (d *decider) followFirmware() {
 	b := d.boot
 	denied := d.denied()
 	late := b.deadline(netbootDeadline(b.attempts), d.f.Listening)
+	began := latest(b.requested, d.f.Listening)
 	if d.now.Before(late) {
-		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, cmp.Or(denied, "nothing to do")))
+		do := "nothing to do"
+		if d.f.Sighted.Last().After(began) {
+			do = sighted(d.w, d.f, began)
+		}
+		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, cmp.Or(denied, do)))
 		d.again(late.Sub(d.now))
 		return
 	}
 	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, cmp.Or(denied, fmt.Sprintf(
-		"it has not asked regiond for its script in attempt %d: check the cabling of the provisioning network, set the switch port to edge port (STP) "+
-			"and LACP fallback, and enable PXE in the firmware", b.attempts))+"; it is tried again"))
+		"it has not asked regiond for its script in attempt %d: %s", b.attempts, sighted(d.w, d.f, began)))+"; it is tried again"))
 	d.shutDown(region.ConsentOwnBoot, true) // firmware that found no network may have gone on to a disk
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.etcd.io/bbolt"
+
+	"regiond.dev/regiond/hardware/sightings"
 )
 
 // UDP ports of RFC 2131 section 4.1.
@@ -42,6 +44,8 @@ type Config struct {
 	DB *bbolt.DB
 	// Prober asks whether an address is in use before it is offered for the first time.
 	Prober Prober
+	// Sightings note the requests; nil for none.
+	Sightings *sightings.Sightings
 	// Metrics to register the counters with.
 	Metrics prometheus.Registerer
 	// Now is the clock.

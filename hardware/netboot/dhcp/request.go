@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
@@ -131,6 +132,11 @@ func firmware(m *dhcpv4.DHCPv4) Firmware {
 		f.UUID = formatUUID([16]byte(id[1:]))
 	}
 	return f
+}
+
+// netboots says whether network boot firmware or iPXE asks, and not an operating system.
+func (f Firmware) netboots() bool {
+	return f.IPXE || strings.HasPrefix(f.VendorClass, "PXEClient") || strings.HasPrefix(f.VendorClass, "HTTPClient")
 }
 
 // formatUUID prints a UUID as SMBIOS does: its first three fields are little-endian (SMBIOS 2.6,

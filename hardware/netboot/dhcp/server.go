@@ -125,6 +125,7 @@ func (s *sender) send(b []byte, to netip.AddrPort) error {
 func (s *Server) handle(ctx context.Context, out *sender, r Request) {
 	s.metrics.requests.WithLabelValues(typeLabel(r.Type)).Inc()
 	reply := s.answer(ctx, r)
+	s.config.Sightings.DHCP(r.MAC, r.Boot.netboots(), r.Boot.UUID, reply.Drop)
 	log := s.config.Log.With(slog.String("client", r.Client))
 	if reply.Unsupported {
 		s.metrics.unsupported.WithLabelValues(architectures(r.Boot)).Inc()

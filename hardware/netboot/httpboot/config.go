@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 )
@@ -56,7 +57,9 @@ type Config struct {
 	Loader string
 	// ImageDir is the images folder: chunks are served from node/<version>/chunks below it.
 	ImageDir string
-	Metrics  prometheus.Registerer
+	// Sightings note the requests, but for those of an image's chunks; nil for none.
+	Sightings *sightings.Sightings
+	Metrics   prometheus.Registerer
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger

@@ -108,6 +108,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rec.Header().Set("Allow", "GET, HEAD")
 		http.Error(rec, "only GET and HEAD", http.StatusMethodNotAllowed)
 	default:
+		if rt.name != routeChunk {
+			if mac, ok := s.config.Leases.Holder(peer(r)); ok {
+				s.config.Sightings.HTTP(mac)
+			}
+		}
 		rt.handle(s, rec, r, rt)
 	}
 	s.requests.WithLabelValues(rt.name, strconv.Itoa(rec.code)).Inc()

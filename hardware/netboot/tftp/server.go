@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"regiond.dev/regiond/hardware/sightings"
 )
 
 // Port of TFTP.
@@ -36,10 +39,18 @@ type Config struct {
 	Dir string
 	// Files that are served.
 	Files []string
+	// Leases say which station asks, for Sightings; both nil for none.
+	Leases    Leases
+	Sightings *sightings.Sightings
 	// Timeout is how long an acknowledgement is awaited before a packet is sent again. Default 1 s.
 	Timeout time.Duration
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
+}
+
+// Leases says which station holds an address.
+type Leases interface {
+	Holder(netip.Addr) (net.HardwareAddr, bool)
 }
 
 // Server of the loaders.
@@ -149,6 +160,11 @@ func blockSize(local net.Addr) int {
 // read answers a read request.
 func (s *Server) read(ctx context.Context, conn *net.UDPConn, peer *net.UDPAddr, r request, largest int) {
 	log := s.config.Log.With(slog.String("peer", peer.IP.String()), slog.String("file", r.file))
+	if s.config.Leases != nil {
+		if mac, ok := s.config.Leases.Holder(peer.AddrPort().Addr().Unmap()); ok {
+			s.config.Sightings.TFTP(mac)
+		}
+	}
 	file, ok := s.file(r.file)
 	if !ok {
 		// iPXE asks for autoexec.ipxe on each start: a quick no is what it needs.
