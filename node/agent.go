@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
@@ -120,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	// A host starts what it is to run when its control plane is away, and before it has joined again.
 	wanted, stop := a.configure(ctx)
 	defer stop()
-	for wait := firstRetry; !joined; wait = min(2*wait, mostRetry) {
+	for retry := (backoff.Backoff{First: firstRetry, Most: mostRetry}); !joined; {
 		err := a.credentials.join(ctx)
 		if joined = a.credentials.certificate() != nil; joined && err == nil {
 			break
@@ -128,12 +128,13 @@ func (a *Agent) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		wait := retry.Next()
 		if enroll.Refused(err) {
 			wait = mostRetry // it will be said again
 		}
 		a.note(err)
 		a.Log.Warn("not joined yet", slog.Any("error", err), slog.Duration("retry", wait))
-		if !pause(ctx, jitter(wait)) {
+		if !backoff.Sleep(ctx, backoff.Jitter(wait)) {
 			return nil
 		}
 	}
@@ -147,12 +148,12 @@ func (a *Agent) Run(ctx context.Context) error {
 // loop is the agent's only goroutine: one thing after the other, each bounded by its time-out.
 func (a *Agent) loop(ctx context.Context) {
 	var observe, compare, renew time.Time
-	renewWait := firstRetry
+	renewal := backoff.Backoff{First: firstRetry, Most: mostRetry}
 	for {
 		now := a.Now()
 		if !now.Before(compare) {
 			a.known = false
-			compare = now.Add(jitter(a.CompareEvery))
+			compare = now.Add(backoff.Jitter(a.CompareEvery))
 		}
 		if !a.known || !now.Before(observe) {
 			a.report(ctx)
@@ -170,17 +171,18 @@ func (a *Agent) loop(ctx context.Context) {
 
 		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
 			if err := a.renew(ctx, now); err != nil {
+				wait := renewal.Next()
 				if enroll.NotReadmitted(err) {
-					renewWait = readmitRetry
+					wait = readmitRetry
 				}
-				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", renewWait))
-				renew, renewWait = now.Add(jitter(renewWait)), min(2*renewWait, mostRetry)
+				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", wait))
+				renew = now.Add(backoff.Jitter(wait))
 			} else {
-				renewWait = firstRetry
+				renewal.Reset()
 				a.api.http.CloseIdleConnections() // they carry the old certificate
 			}
 		}
-		if !a.wait(ctx, jitter(a.HeartbeatEvery)) {
+		if !a.wait(ctx, backoff.Jitter(a.HeartbeatEvery)) {
 			return
 		}
 	}
@@ -285,23 +287,6 @@ func unreachable(err error) bool {
 		return status.code >= http.StatusInternalServerError || status.code == http.StatusTooManyRequests
 	}
 	return !enroll.Refused(err)
-}
-
-// jitter spreads d by a tenth of it in both directions, so that the hosts of a rack drift apart.
-func jitter(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
-}
-
-// pause waits, or returns false when the context ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // quiet logs a lasting failure once in a while, and its end.

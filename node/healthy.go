@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/machine/atomicfile"
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/identity"
 )
 
@@ -80,7 +81,7 @@ func Healthy(ctx context.Context, c HealthyConfig) error {
 			c.Log.Info("not yet healthy", slog.String("reason", why))
 			last = why
 		}
-		if !pause(ctx, c.Poll) {
+		if !backoff.Sleep(ctx, c.Poll) {
 			return fmt.Errorf("not healthy: %s", why)
 		}
 	}

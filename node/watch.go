@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/configuration"
 )
 
@@ -123,7 +124,7 @@ func (k *kubernetes) watchConfiguration(ctx context.Context, version string, cha
 // follow gives the configuration of this host, and then each change of it, until the context ends. A Secret that is deleted is no
 // word: what a host runs is not stopped by that.
 func (k *kubernetes) follow(ctx context.Context, changed func(content string), failed func(error)) {
-	wait := firstRetry
+	retry := backoff.Backoff{First: firstRetry, Most: time.Minute}
 	for {
 		content, version, err := k.configuration(ctx)
 		if err == nil {
@@ -137,7 +138,7 @@ func (k *kubernetes) follow(ctx context.Context, changed func(content string), f
 				}
 			})
 			if err == nil || errors.Is(err, errExpired) || k.now().Sub(began) > watchStable {
-				wait = firstRetry
+				retry.Reset()
 			}
 		}
 		if ctx.Err() != nil {
@@ -147,11 +148,8 @@ func (k *kubernetes) follow(ctx context.Context, changed func(content string), f
 			err = nil
 		}
 		failed(err)
-		if !pause(ctx, jitter(wait)) {
+		if !backoff.Sleep(ctx, backoff.Jitter(retry.Next())) {
 			return
-		}
-		if err != nil {
-			wait = min(2*wait, time.Minute)
 		}
 	}
 }

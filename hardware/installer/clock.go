@@ -22,17 +22,3 @@ func (SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-// backoff doubles from first to most. There is no jitter: machines start at different times anyway,
-// and each talks to regiond once in a while only.
-type backoff struct {
-	first, most time.Duration
-	present     time.Duration
-}
-
-func (b *backoff) next() time.Duration {
-	b.present = min(max(b.first, 2*b.present), b.most)
-	return b.present
-}
-
-func (b *backoff) reset() { b.present = 0 }

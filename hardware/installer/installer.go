@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
@@ -71,8 +72,9 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 		// Chunks are checked against the manifest, which came over the pinned connection.
 		images: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: diskimage.Writers, ResponseHeaderTimeout: diskimage.FetchTimeout}},
 	}
-	askAgain := backoff{first: time.Second, most: 30 * time.Second}
-	tryAgain := backoff{first: 10 * time.Second, most: maxWait}
+	// Without jitter: machines start at different times anyway, and each talks to regiond once in a while only.
+	askAgain := backoff.Backoff{First: time.Second, Most: 30 * time.Second}
+	tryAgain := backoff.Backoff{First: 10 * time.Second, Most: maxWait}
 	refusals := 0
 	for {
 		instruction, inv, err := r.ask(ctx)
@@ -88,14 +90,14 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 			if refusals >= maxRefusals {
 				return Reboot, fmt.Errorf("this ticket is not accepted any more: %w", err)
 			}
-			wait := askAgain.next()
+			wait := askAgain.Next()
 			r.log.Warn("no instruction from regiond; asking again", "error", err, "wait", wait)
 			if err := r.clock.Sleep(ctx, wait); err != nil {
 				return Reboot, err
 			}
 			continue
 		}
-		askAgain.reset()
+		askAgain.Reset()
 		refusals = 0
 		switch {
 		case instruction.PowerOff:
@@ -112,13 +114,13 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 			if ctx.Err() != nil {
 				return Reboot, context.Cause(ctx)
 			}
-			wait := tryAgain.next()
+			wait := tryAgain.Next()
 			r.log.Error("installation failed; asking again", "error", err, "wait", wait)
 			if err := r.clock.Sleep(ctx, wait); err != nil {
 				return Reboot, err
 			}
 		default:
-			tryAgain.reset()
+			tryAgain.Reset()
 			wait := min(max(time.Duration(instruction.WaitSeconds)*time.Second, time.Second), maxWait)
 			r.log.Info("told to wait", "message", instruction.Message, "wait", wait)
 			if err := r.clock.Sleep(ctx, wait); err != nil {
@@ -166,7 +168,7 @@ func (r *run) withNeighbours(report enroll.Progress) enroll.Progress {
 
 // reportEnd reports until it is heard, refused, or patience is over.
 func (r *run) reportEnd(ctx context.Context, report enroll.Progress, patience time.Duration) {
-	delay := backoff{first: time.Second, most: 15 * time.Second}
+	delay := backoff.Backoff{First: time.Second, Most: 15 * time.Second}
 	give := r.clock.Now().Add(patience)
 	for {
 		err := r.api.progress(ctx, report)
@@ -176,7 +178,7 @@ func (r *run) reportEnd(ctx context.Context, report enroll.Progress, patience ti
 		r.log.Warn("the end of the installation was not reported", "stage", report.Stage, "error", err)
 		var answered *apiError
 		final := errors.As(err, &answered) && answered.status/100 == 4 && answered.status != http.StatusTooManyRequests
-		if final || r.clock.Now().After(give) || r.clock.Sleep(ctx, delay.next()) != nil {
+		if final || r.clock.Now().After(give) || r.clock.Sleep(ctx, delay.Next()) != nil {
 			return
 		}
 	}

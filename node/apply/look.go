@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region/condition"
@@ -22,14 +23,14 @@ const (
 
 // retries are when what failed may be tried again.
 type retries map[string]struct {
-	at   time.Time
-	wait time.Duration
+	at time.Time
+	backoff.Backoff
 }
 
 func (r retries) after(what string, now time.Time) time.Time {
 	e := r[what]
-	e.wait = min(max(2*e.wait, firstRetry), mostRetry)
-	e.at = now.Add(e.wait)
+	e.First, e.Most = firstRetry, mostRetry
+	e.at = now.Add(e.Next())
 	r[what] = e
 	return e.at
 }

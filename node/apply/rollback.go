@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/configuration"
 )
 
@@ -42,7 +43,7 @@ func (a *Applier) probe(ctx context.Context) error {
 	deadline := a.Now().Add(a.Probe)
 	last, answers := error(nil), 0
 	for a.Now().Before(deadline) {
-		if !pause(ctx, a.Settle) {
+		if !backoff.Sleep(ctx, a.Settle) {
 			return ctx.Err()
 		}
 		probing, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -103,16 +104,4 @@ func (a *Applier) putBack(ctx context.Context) error {
 	}
 	a.disk.unstage(p.Owned.Files)
 	return a.journal.drop()
-}
-
-// pause waits, or returns false when the context ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

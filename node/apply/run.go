@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"regiond.dev/regiond/machine/backoff"
 )
 
 // settle is how long to wait after a file changed for what changes with it, e.g. when an editor saves.
@@ -38,7 +40,7 @@ func (a *Applier) Run(ctx context.Context, wanted <-chan string) {
 			a.want(content)
 		case <-tick.C:
 		case <-events:
-			if !pause(ctx, settle) {
+			if !backoff.Sleep(ctx, settle) {
 				return
 			}
 			drain(events)
