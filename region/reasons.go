@@ -2,14 +2,41 @@ package region
 
 // Reasons of all conditions of an OpenStackCluster.
 const (
-	// ReasonNotChecked: the regiond that runs has not looked at it since it started. Before, it was what an earlier one saw.
+	// ReasonNotChecked: the regiond that runs has not checked it since it started. Its status is that of an earlier process.
 	ReasonNotChecked = "NotChecked"
+)
+
+// Reasons of the gates of an OpenStackCluster.
+const (
+	// ReasonProved: the service was seen to work; the message says by what.
+	ReasonProved = "Proved"
+	// ReasonStarting: a workload or schema job of the service is not ready yet; the message names it and says why.
+	ReasonStarting = "Starting"
+	// ReasonSchemaJobFailed: Kubernetes has stopped retrying the service's schema job. regiond starts it again after a minute.
+	ReasonSchemaJobFailed = "SchemaJobFailed"
+	// ReasonFirstProbe: the service runs and has not been probed yet.
+	ReasonFirstProbe = "Probing"
+	// ReasonProbeFailed: the service runs and its last probe failed. It is probed again every few seconds, or every minute if somebody
+	// has to change something first.
+	ReasonProbeFailed = "ProbeFailed"
+	// ReasonEarlierGate: a gate that comes before, or that the service needs, has not been passed.
+	ReasonEarlierGate = "EarlierGate"
 )
 
 // Reasons of the condition Configured of an OpenStackCluster.
 const (
+	// ReasonApplied: the configuration was rendered and applied, and all workloads run it.
+	ReasonApplied = "Applied"
+	// ReasonRollingOut: the configuration was rendered, and a workload does not run it yet; the message names the workload.
+	ReasonRollingOut = "RollingOut"
+	// ReasonApplyFailed: the API server refused an object, or could not be reached. It is tried again.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonConfigurationRefused: the declaration can't be rendered, e.g. because of a value or a patch; the message says where.
+	ReasonConfigurationRefused = "ConfigurationRefused"
 	// ReasonDatabaseMissing: the cluster's database was there before and is not now. None is created in its place.
 	ReasonDatabaseMissing = "DatabaseMissing"
+	// ReasonDiskFull: the disk of the databases has too little free space. Nothing is rolled out until it has more.
+	ReasonDiskFull = "DiskFull"
 	// ReasonNotConfigurable: something that the configuration depends on is missing, e.g. the release's images.
 	ReasonNotConfigurable = "NotConfigurable"
 	// ReasonNotPinned: the cluster runs what an earlier regiond rolled out, and this one can't tell from which templates and images.
@@ -17,12 +44,18 @@ const (
 	ReasonNotPinned = "NotPinned"
 	// ReasonReleaseRefused: the declared release is not the one in force, and can't be reached from it. The one in force stays.
 	ReasonReleaseRefused = "ReleaseRefused"
+	// ReasonSecretsMissing: secrets that were generated before are missing. Others would lock services out of their own data.
+	ReasonSecretsMissing = "SecretsMissing"
 	// ReasonTemplatesMissing: the templates that the cluster is pinned to are missing, damaged, or of a newer regiond's format.
 	ReasonTemplatesMissing = "TemplatesMissing"
 )
 
 // Reasons of the condition Nodes of an OpenStackCluster.
 const (
+	// ReasonNodesReady: all nodes run their configuration, are up and are mapped to their cell.
+	ReasonNodesReady = "Ready"
+	// ReasonNoNodes: no host is a compute node of the cluster.
+	ReasonNoNodes = "NoNodes"
 	// ReasonNodesChanging: nodes have got a changed configuration and are about to show that they are up with it.
 	ReasonNodesChanging = "NodesChanging"
 	// ReasonNodesNotReady: some nodes are not ready; the message names one and says why.
@@ -31,6 +64,14 @@ const (
 	ReasonRolloutStopped = "RolloutStopped"
 	// ReasonWaitingForDrain: what is left of a change would cut off guests; it waits until those hosts have none, or for consent.
 	ReasonWaitingForDrain = "WaitingForDrain"
+)
+
+// Reasons of the condition Ready of an OpenStackCluster.
+const (
+	// ReasonClusterReady: all gates are passed and all nodes are ready.
+	ReasonClusterReady = "Ready"
+	// ReasonClusterNotReady: another condition is not true; the message is that of the first one.
+	ReasonClusterNotReady = "NotReady"
 )
 
 // Reasons of the condition Configured of a Host.

@@ -15,20 +15,6 @@ import (
 	"regiond.dev/regiond/region/condition"
 )
 
-// Reasons of conditions.
-const (
-	reasonProved     = "Proved"
-	reasonStarting   = "Starting"
-	reasonJobFailed  = "SchemaJobFailed"
-	reasonProbing    = "Probing"
-	reasonProbe      = "ProbeFailed"
-	reasonEarlier    = "EarlierGate"
-	reasonDiskFull   = "DiskFull"
-	reasonApplied    = "Applied"
-	reasonRollingOut = "RollingOut"
-	reasonReady      = "Ready"
-)
-
 // describe makes conditions and services of what was decided.
 func (d *decider) describe() {
 	var conditions []metav1.Condition
@@ -42,14 +28,14 @@ func (d *decider) describe() {
 	}
 	configured := d.configured()
 	earlier := ""
-	if configured.Status != metav1.ConditionTrue && configured.Reason != reasonRollingOut {
+	if configured.Status != metav1.ConditionTrue && configured.Reason != region.ReasonRollingOut {
 		first = configured.Type + ": " + configured.Message // what stops everything is told before what it stops
 	}
 	for _, gate := range region.Gates {
 		c := d.gate(gate)
 		if earlier != "" && c.Status == metav1.ConditionTrue {
 			// Proved by itself, but conditions are passed in order.
-			c = d.no(gate, reasonEarlier, "the gate "+earlier, "nothing to do for this one, it was proved by itself")
+			c = d.no(gate, region.ReasonEarlierGate, "the gate "+earlier, "nothing to do for this one, it was proved by itself")
 		}
 		if c.Status != metav1.ConditionTrue && earlier == "" {
 			earlier = gate
@@ -58,10 +44,10 @@ func (d *decider) describe() {
 	}
 	add(configured)
 	add(d.nodesCondition())
-	ready := metav1.Condition{Type: region.ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReady,
+	ready := metav1.Condition{Type: region.ConditionReady, Status: metav1.ConditionTrue, Reason: region.ReasonClusterReady,
 		Message: "all gates are passed and all nodes are ready"}
 	if first != "" {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NotReady", first
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, region.ReasonClusterNotReady, first
 	}
 	add(ready)
 	d.conditions = conditions
@@ -104,20 +90,20 @@ func (d *decider) configured() metav1.Condition {
 	case d.f.Database.Lost():
 		return d.no(kind, region.ReasonDatabaseMissing, "the database of the cluster in "+d.f.Database.Folder, d.f.Database.remedy(d.f.Name))
 	case disk.full():
-		return d.no(kind, reasonDiskFull, fmt.Sprintf("free space on the disk of %s, which has %s of %s left and needs %s", disk.Path, bytes(disk.Free),
+		return d.no(kind, region.ReasonDiskFull, fmt.Sprintf("free space on the disk of %s, which has %s of %s left and needs %s", disk.Path, bytes(disk.Free),
 			bytes(disk.Size), bytes(disk.least())),
 			"make space or grow the disk; nothing is rolled out until then, and it continues by itself")
 	}
 	for _, w := range d.f.Workloads {
 		if !w.done() {
-			return d.no(kind, reasonRollingOut, w.Name+" to be rolled out", d.unrolled(w))
+			return d.no(kind, region.ReasonRollingOut, w.Name+" to be rolled out", d.unrolled(w))
 		}
 	}
 	message := "the configuration was rendered and applied"
 	if len(d.f.Warnings) > 0 {
 		message += "; " + strings.Join(d.f.Warnings, "; ")
 	}
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonApplied, Message: clip(message)}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: region.ReasonApplied, Message: clip(message)}
 }
 
 // remedy for a database that was lost.
@@ -166,34 +152,34 @@ func (d *decider) gate(gate string) metav1.Condition {
 		case w.Gate != gate || w.done():
 			continue
 		case w.Job && !w.Failed.IsZero():
-			return d.no(gate, reasonJobFailed, "the job "+w.Name, fmt.Sprintf("Kubernetes gave it up (%s); it is started again at %s", clip(w.Waiting),
+			return d.no(gate, region.ReasonSchemaJobFailed, "the job "+w.Name, fmt.Sprintf("Kubernetes gave it up (%s); it is started again at %s", clip(w.Waiting),
 				stamp(w.Failed.Add(jobRetry))))
 		case w.Job && !w.Present && !d.proved(region.ConditionMariaDB):
-			return d.no(gate, reasonEarlier, "the gate "+region.ConditionMariaDB, "nothing to do")
+			return d.no(gate, region.ReasonEarlierGate, "the gate "+region.ConditionMariaDB, "nothing to do")
 		case w.Job && !w.Present:
-			return d.no(gate, reasonStarting, "the job "+w.Name, d.unapplied(w))
+			return d.no(gate, region.ReasonStarting, "the job "+w.Name, d.unapplied(w))
 		case !w.Present:
-			return d.no(gate, reasonStarting, w.Name, d.unapplied(w))
+			return d.no(gate, region.ReasonStarting, w.Name, d.unapplied(w))
 		}
-		return d.no(gate, reasonStarting, w.Name, clip(w.Waiting))
+		return d.no(gate, region.ReasonStarting, w.Name, clip(w.Waiting))
 	}
 	p, probed := d.f.Probes[gate]
 	switch {
 	case !d.rolledOut(gate):
-		return d.no(gate, reasonStarting, "its workloads", "they are not known before the configuration is; see the condition "+region.ConditionConfigured)
+		return d.no(gate, region.ReasonStarting, "its workloads", "they are not known before the configuration is; see the condition "+region.ConditionConfigured)
 	case !probed && d.f.Unreachable != "":
-		return d.no(gate, reasonProbing, "the first proof", d.f.Unreachable)
+		return d.no(gate, region.ReasonFirstProbe, "the first proof", d.f.Unreachable)
 	case !probed:
 		if n := d.unmet(gate); n != "" {
-			return d.no(gate, reasonEarlier, "the gate "+n, "nothing to do")
+			return d.no(gate, region.ReasonEarlierGate, "the gate "+n, "nothing to do")
 		}
-		return d.no(gate, reasonProbing, "the first proof", "nothing to do")
+		return d.no(gate, region.ReasonFirstProbe, "the first proof", "nothing to do")
 	case p.Terminal:
-		return metav1.Condition{Type: gate, Status: metav1.ConditionFalse, Reason: reasonProbe, Message: clip(p.Err)}
+		return metav1.Condition{Type: gate, Status: metav1.ConditionFalse, Reason: region.ReasonProbeFailed, Message: clip(p.Err)}
 	case p.Err != "":
-		return d.no(gate, reasonProbe, "a proof, which is tried again every few seconds", clip(p.Err))
+		return d.no(gate, region.ReasonProbeFailed, "a proof, which is tried again every few seconds", clip(p.Err))
 	}
-	return metav1.Condition{Type: gate, Status: metav1.ConditionTrue, Reason: reasonProved, Message: service.Of(gate).Proof}
+	return metav1.Condition{Type: gate, Status: metav1.ConditionTrue, Reason: region.ReasonProved, Message: service.Of(gate).Proof}
 }
 
 // clip keeps a message within what fits a table; Kubernetes allows 32 KiB for one.

@@ -90,7 +90,7 @@ func (t *turn) wish(ctx context.Context) error {
 		if apierrors.IsConflict(err) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || ctx.Err() != nil {
 			return err // of the API server: tried again
 		}
-		trouble("SecretsMissing", err)
+		trouble(region.ReasonSecretsMissing, err)
 		return nil
 	}
 	gathered, err := plan.Gather(ctx, t.reads(), t.Region, t.cluster)
@@ -107,7 +107,7 @@ func (t *turn) wish(ctx context.Context) error {
 	t.register()
 	if t.state, err = t.compose(); err != nil {
 		t.state = nil
-		trouble("ConfigurationRefused", err)
+		trouble(region.ReasonConfigurationRefused, err)
 		return nil
 	}
 	t.facts.Warnings = slices.Concat(t.facts.Warnings, gathered.Waiting, t.state.Warnings)

@@ -130,7 +130,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		c.metrics.failed(cluster.Name, "act")
 		t.log.Warn("not applied", slog.Any("error", err))
-		t.facts.Trouble = &Trouble{Reason: "ApplyFailed", Message: clip(err.Error())}
+		t.facts.Trouble = &Trouble{Reason: region.ReasonApplyFailed, Message: clip(err.Error())}
 	}
 	t.probe(ctx, d.Probe)
 	after := Decide(t.facts, c.Now())
