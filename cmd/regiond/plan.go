@@ -107,9 +107,9 @@ func planClusters(ctx context.Context, api client.Client, r *region.Region, clus
 		if i < 0 {
 			return nil, invalid(fmt.Errorf("--cluster %s: spec.openstack.clusters of the region file has no cluster of that name", only))
 		}
-		return plan.PlanCluster(ctx, api, r, clusters[i])
+		return plan.OfCluster(ctx, api, r, clusters[i])
 	}
-	p, err := plan.PlanRegion(ctx, api, r, clusters)
+	p, err := plan.OfRegion(ctx, api, r, clusters)
 	if err != nil {
 		return nil, err
 	}

@@ -157,14 +157,14 @@ func apply(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (wri
 	return append(written, hosts...)
 }
 
-func planOf(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (*plan.ClusterPlan, string) {
+func planOf(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (*plan.Cluster, string) {
 	t.Helper()
-	p, err := plan.NewPlan(t.Context(), c, f, s)
+	p, err := plan.OfState(t.Context(), c, f, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := (&plan.Plan{Region: "r1", Clusters: []*plan.ClusterPlan{p}}).WriteText(&b); err != nil {
+	if err := (&plan.Plan{Region: "r1", Clusters: []*plan.Cluster{p}}).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	return p, b.String()

@@ -13,7 +13,7 @@ func WithObjects(p Plan, objects ...*unstructured.Unstructured) *Plan {
 }
 
 // WithState is a cluster's plan with what is to be.
-func WithState(c ClusterPlan, s *openstack.State) *ClusterPlan {
+func WithState(c Cluster, s *openstack.State) *Cluster {
 	c.state = s
 	return &c
 }

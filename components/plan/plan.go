@@ -16,8 +16,8 @@ import (
 	"regiond.dev/regiond/components/rollout"
 )
 
-// ClusterPlan is what would change in an OpenStack cluster.
-type ClusterPlan struct {
+// Cluster is what would change in an OpenStack cluster.
+type Cluster struct {
 	Cluster string `json:"cluster"`
 	Release string `json:"release"`
 	// Changes of Kubernetes objects in the order in which they are made.
@@ -34,7 +34,7 @@ type ClusterPlan struct {
 }
 
 // Value that the configuration of pods is made of, by its path, e.g. keystone.region.
-func (p *ClusterPlan) Value(path string) (any, bool) { return p.state.Values.Lookup(path) }
+func (p *Cluster) Value(path string) (any, bool) { return p.state.Values.Lookup(path) }
 
 // ConfigChange is what changes in the configuration of a role of pods.
 type ConfigChange struct {
@@ -43,13 +43,13 @@ type ConfigChange struct {
 }
 
 // Empty is true if nothing would change.
-func (p *ClusterPlan) Empty() bool {
+func (p *Cluster) Empty() bool {
 	return len(p.Changes) == 0 && len(p.Nodes) == 0 && len(p.Endpoints) == 0
 }
 
-// NewPlan compares a wished state with what is there. It changes nothing.
-func NewPlan(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*ClusterPlan, error) {
-	p := &ClusterPlan{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), state: s}
+// OfState compares a desired state with what is there. It changes nothing.
+func OfState(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*Cluster, error) {
+	p := &Cluster{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), state: s}
 	if f.Secrets == nil {
 		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
 	}
@@ -87,7 +87,7 @@ func Owned(cluster string) rollout.Owned {
 }
 
 // planConfigs shows what differs between the configuration that workloads have now and the one that they get.
-func planConfigs(ctx context.Context, c client.Client, p *ClusterPlan, s *openstack.State) ([]ConfigChange, error) {
+func planConfigs(ctx context.Context, c client.Client, p *Cluster, s *openstack.State) ([]ConfigChange, error) {
 	var all []ConfigChange
 	for role, now := range rolesThatChange(p.Changes, s) {
 		old := &unstructured.Unstructured{}

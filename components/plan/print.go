@@ -31,7 +31,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 }
 
 // Writing to a bytes.Buffer does not fail (bytes.Buffer.Write).
-func (p *ClusterPlan) write(b *bytes.Buffer) {
+func (p *Cluster) write(b *bytes.Buffer) {
 	if p.Empty() && len(p.Warnings) == 0 {
 		return
 	}

@@ -27,7 +27,7 @@ func TestPlanText(t *testing.T) {
 			{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "OpenStackCluster", Name: "lab"}, Fields: []rollout.Field{{Path: "spec.values", New: `{"nova":{"debug":true}}`}}}},
 		Machines: []region.Consequence{{Consequence: "BMCs are searched"}, {Server: "r1-1", Consequence: "disk sda serial S1 is overwritten",
 			Overwritten: &region.OverwrittenDisk{Name: "sda", SerialNumber: "S1", Holds: "GPT, LVM"}}},
-		Clusters: []*plan.ClusterPlan{
+		Clusters: []*plan.Cluster{
 			{Cluster: "lab", Release: "epoxy",
 				Changes: []rollout.Change{
 					{Action: rollout.ActionCreate, Object: rollout.Ref{Kind: "Secret", Namespace: "openstack-lab", Name: "config-nova-2222222222"}},
@@ -73,7 +73,7 @@ func TestPlanText(t *testing.T) {
 
 func TestEmptyPlan(t *testing.T) {
 	var b bytes.Buffer
-	p := &plan.Plan{Region: "r1", Clusters: []*plan.ClusterPlan{{Cluster: "lab"}}}
+	p := &plan.Plan{Region: "r1", Clusters: []*plan.Cluster{{Cluster: "lab"}}}
 	if err := p.WriteText(&b); err != nil || b.String() != "No changes: the region is as declared.\n" || !p.Empty() {
 		t.Errorf("%v %q", err, b.String())
 	}

@@ -26,7 +26,7 @@ type Plan struct {
 	Declarations []rollout.Change `json:"declarations,omitempty"`
 	// Machines are what follows for servers and disks; the caller, who knows of hardware, fills it in.
 	Machines []region.Consequence `json:"machines,omitempty"`
-	Clusters []*ClusterPlan       `json:"clusters,omitempty"`
+	Clusters []*Cluster           `json:"clusters,omitempty"`
 
 	objects   []*unstructured.Unstructured
 	gone      []region.OpenStackCluster
@@ -35,7 +35,7 @@ type Plan struct {
 
 // Empty is true if nothing would change.
 func (p *Plan) Empty() bool {
-	return len(p.Declarations) == 0 && !slices.ContainsFunc(p.Clusters, func(c *ClusterPlan) bool { return !c.Empty() })
+	return len(p.Declarations) == 0 && !slices.ContainsFunc(p.Clusters, func(c *Cluster) bool { return !c.Empty() })
 }
 
 // Removed are the names of the clusters that the region has and its declaration no longer names.
@@ -47,9 +47,9 @@ func (p *Plan) Removed() []string {
 	return names
 }
 
-// PlanRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
+// OfRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
 // clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
-func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
+func OfRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
 	declared, err := r.Wish()
 	if err != nil {
 		return nil, err
@@ -61,8 +61,8 @@ func PlanRegion(ctx context.Context, c client.Client, r *region.Region, clusters
 	return p, p.fill(ctx, c, r, clusters)
 }
 
-// PlanCluster is PlanRegion for one cluster alone: the region and its other clusters are left as they are, pins included.
-func PlanCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Plan, error) {
+// OfCluster is OfRegion for one cluster alone: the region and its other clusters are left as they are, pins included.
+func OfCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Plan, error) {
 	p := &Plan{Region: r.Name}
 	return p, p.fill(ctx, c, r, []*region.OpenStackCluster{cluster})
 }
@@ -133,7 +133,7 @@ func retainedConsequence(ctx context.Context, c client.Client, cluster string) (
 		s.Annotations[openstack.AnnotationRetained]), nil
 }
 
-func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*ClusterPlan, error) {
+func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Cluster, error) {
 	facts, err := Gather(ctx, c, r, cluster)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster
 	if err != nil {
 		return nil, err
 	}
-	return NewPlan(ctx, c, facts, state)
+	return OfState(ctx, c, facts, state)
 }
 
 // pin gives a cluster what an apply pins it to. A release that the running cluster can't be changed to is an error.

@@ -36,7 +36,7 @@ func testDeclare(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.PlanRegion(t.Context(), c, r, nil)
+	p, err := plan.OfRegion(t.Context(), c, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +56,13 @@ func testDeclare(t *testing.T, c client.Client) {
 	if err != nil || fmt.Sprint(written) != "[Region r1]" {
 		t.Errorf("%v %v", written, err)
 	}
-	if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil || !p.Empty() || p.Summary() != "No changes: the region is as declared." {
+	if p, err = plan.OfRegion(t.Context(), c, r, nil); err != nil || !p.Empty() || p.Summary() != "No changes: the region is as declared." {
 		t.Errorf("%v, %+v", err, p)
 	}
 	// What had fields and is empty now is no longer there.
 	r.Spec.Hardware.Discovery = []region.DiscoveryRange{{Range: "10.98.0.11-10.98.0.11", Credentials: "x"}}
 	for _, want := range []int{1, 0} {
-		if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil {
+		if p, err = plan.OfRegion(t.Context(), c, r, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Declare(t.Context(), c); err != nil {
@@ -75,7 +75,7 @@ func testDeclare(t *testing.T, c client.Client) {
 		r.Spec.Hardware = region.Hardware{}
 	}
 	r.Spec.Networks.Provisioning.DHCP.Range = "10.99.0.100-10.99.0.150"
-	if p, err = plan.PlanRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 {
+	if p, err = plan.OfRegion(t.Context(), c, r, nil); err != nil || len(p.Declarations) != 1 {
 		t.Fatalf("%v, %+v", err, p)
 	}
 	want := []rollout.Field{{Path: "spec.networks.provisioning.dhcp.range", Old: "10.99.0.100-10.99.0.199", New: "10.99.0.100-10.99.0.150", Effects: []region.Effect{region.AtStart}}}
@@ -100,7 +100,7 @@ func testProgram(t *testing.T, c client.Client) {
 	}
 	planned := func() (*plan.Plan, string) {
 		t.Helper()
-		p, err := plan.PlanRegion(t.Context(), c, r, clusters)
+		p, err := plan.OfRegion(t.Context(), c, r, clusters)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 func TestClusterThatIsBeingRemovedIsNotPlanned(t *testing.T) {
 	c := fakeAPI(t, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", DeletionTimestamp: ptr.To(metav1.Now()),
 		Finalizers: []string{"regiond.dev/openstack"}}}).Build()
-	_, err := plan.PlanCluster(t.Context(), c, &region.Region{}, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}})
+	_, err := plan.OfCluster(t.Context(), c, &region.Region{}, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}})
 	if want := "OpenStack cluster lab: it is being removed; apply again when it is gone"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
