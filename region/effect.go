@@ -19,6 +19,8 @@ const (
 	// NextInstallation: a server that is installed keeps what it was installed with. One that is not installed yet takes the
 	// field at once.
 	NextInstallation Effect = "NextInstallation"
+	// Never: a control plane keeps the field for its life. A change is refused.
+	Never Effect = "Never"
 )
 
 func (e Effect) String() string {
@@ -29,6 +31,8 @@ func (e Effect) String() string {
 		return "when regiond starts again"
 	case NextInstallation:
 		return "when a server is next installed (one that is not installed yet: at once)"
+	case Never:
+		return "never: it is fixed for the life of the control plane, and a change is refused"
 	}
 	return string(e)
 }
@@ -41,7 +45,8 @@ var effects = []struct {
 }{
 	{"metadata", AtOnce},
 	{"spec.networks", AtStart},
-	{"spec.controlPlane", AtStart},
+	{"spec.networks.management.address", Never}, // etcd's member and every certificate carry it
+	{"spec.controlPlane", Never},
 	{"spec.hardware.credentials", AtStart},
 	{"spec.hardware.discovery", AtOnce},
 	{"spec.hardware.servers", AtOnce},
@@ -76,7 +81,7 @@ func Effects(path string) []Effect {
 		}
 	}
 	found = append(found, below...)
-	order := []Effect{AtOnce, AtStart, NextInstallation}
+	order := []Effect{AtOnce, AtStart, NextInstallation, Never}
 	return slices.DeleteFunc(order, func(e Effect) bool { return !slices.Contains(found, e) })
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -187,13 +188,42 @@ func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string,
 	return nil
 }
 
-// Allowed is an error if clusters would be removed and that is not allowed.
+// Allowed is an error if the plan changes what is fixed, or if clusters would be removed and that is not allowed.
 func (p *Plan) Allowed(deletion bool) error {
+	for f := range p.regionFields() {
+		if f.Old != "" && f.New != "" && slices.Equal(f.Effects, []region.Effect{region.Never}) {
+			return fmt.Errorf("%s is fixed for the life of a control plane: it was made with %s, the file says %s; set it back", f.Path, f.Old, f.New)
+		}
+	}
 	if len(p.gone) == 0 || deletion {
 		return nil
 	}
 	return fmt.Errorf("OpenStack cluster %s is no longer declared and would be removed, with its guests out of reach; "+
 		"declare it again, or say that you mean it: --allow-delete", strings.Join(p.Removed(), ", "))
+}
+
+// AtStart are the paths of the changed fields that take effect when regiond starts again.
+func (p *Plan) AtStart() []string {
+	var paths []string
+	for f := range p.regionFields() {
+		if slices.Contains(f.Effects, region.AtStart) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
+}
+
+// regionFields are the changed fields of the Region.
+func (p *Plan) regionFields() iter.Seq[Field] {
+	return func(yield func(Field) bool) {
+		for _, c := range p.Declarations {
+			for _, f := range c.Fields {
+				if c.Object.Kind == "Region" && !yield(f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are no longer declared. regiond's
