@@ -58,8 +58,7 @@ func Install(ctx context.Context, c Config) error {
 	}
 	files := []file{
 		{path: c.Paths.Program, content: program, mode: 0o755, given: c.Program},
-		// region.yaml names files with secrets and the layout of networks: for root only.
-		{path: c.Paths.RegionFile, content: c.Region, mode: 0o600, given: c.RegionFile, edited: true},
+		c.regionFile(),
 		{path: c.Paths.Unit, content: []byte(unit), mode: 0o644},
 	}
 	changed := false
@@ -77,6 +76,22 @@ func Install(ctx context.Context, c Config) error {
 		return err
 	}
 	return c.start(ctx, changed)
+}
+
+// KeepRegionFile gives the installed service the region file that was applied, so that its next start has what runs. Without a
+// service that was installed from this data directory it does nothing. A file that somebody changed by hand is an error.
+func (c Config) KeepRegionFile() error {
+	record, err := ReadRecord(c.DataDir)
+	if err != nil || record.Files[c.Paths.RegionFile] == "" {
+		return err
+	}
+	_, err = c.put(c.regionFile(), &record)
+	return err
+}
+
+// regionFile names files with secrets and the layout of networks: it is for root only.
+func (c Config) regionFile() file {
+	return file{path: c.Paths.RegionFile, content: c.Region, mode: 0o600, given: c.RegionFile, edited: true}
 }
 
 // start does not block: the caller shows progress meanwhile.
@@ -102,6 +117,9 @@ func (c Config) start(ctx context.Context, changed bool) error {
 	return nil
 }
 
+// ErrEdited is wrapped by errors about a file that was changed by hand and is not overwritten.
+var ErrEdited = errors.New("changed since it was installed")
+
 type file struct {
 	path    string
 	content []byte
@@ -125,8 +143,8 @@ func (c Config) put(f file, record *Record) (wrote bool, err error) {
 		// Ours if it was recorded; otherwise someone else put the same content there, and keeps it.
 		return false, os.Chmod(f.path, f.mode)
 	case f.edited && have != "" && have != record.Files[f.path]:
-		return false, fmt.Errorf("%s was changed since it was installed, or was not installed by regiond; "+
-			"to keep it: regiond install -f %s; to replace it: move it away first", f.path, f.path)
+		return false, fmt.Errorf("%s was %w, or was not installed by regiond; to keep it: regiond install -f %s; to replace it: move it away first",
+			f.path, ErrEdited, f.path)
 	}
 	if err := c.makeDirectory(filepath.Dir(f.path), record); err != nil {
 		return false, err

@@ -197,3 +197,31 @@ func TestNothingInstalledNothingRemoved(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// The installed service gets the file that was applied; one that somebody edited is kept, and without a service nothing is written.
+func TestKeepRegionFile(t *testing.T) {
+	h := newHost(t)
+	keep := func(regionYAML string) error {
+		return install.Config{
+			Paths: install.Paths{RegionFile: h.path("etc/regiond/region.yaml")}, DataDir: h.path("var/lib/regiond"),
+			Region: []byte(regionYAML), RegionFile: h.path("given/region.yaml"), Report: func(string, ...any) {},
+		}.KeepRegionFile()
+	}
+	if err := keep("region 1"); err != nil || len(h.files()) != 0 {
+		t.Errorf("without a service: %v, files %q", err, h.files())
+	}
+	h.mustInstall("region 1")
+	for _, content := range []string{"region 2", "region 2", "region 3"} {
+		if err := keep(content); err != nil {
+			t.Errorf("keep %q: %v", content, err)
+		}
+		if b, err := os.ReadFile(h.path("etc/regiond/region.yaml")); err != nil || string(b) != content {
+			t.Errorf("got %q, %v; want %q", b, err, content)
+		}
+	}
+	h.write("etc/regiond/region.yaml", "edited")
+	if err := keep("region 4"); !errors.Is(err, install.ErrEdited) {
+		t.Errorf("got %v, want ErrEdited", err)
+	}
+	h.mustInstall("edited")
+}

@@ -5,17 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/components/plan"
-	"regiond.dev/regiond/region"
 )
 
-// errPlanDiffers refuses to do what nobody has seen.
-var errPlanDiffers = errors.New("the region or its declaration has changed since the plan was made; nothing was changed")
+// errPlanDiffers refuses to apply changes that nobody has seen.
+var errPlanDiffers = refused(errors.New("the region or its declaration has changed since the plan was made; nothing was changed"))
 
 func newApplyCommand() *cobra.Command {
 	var a applyFlags
@@ -26,6 +26,10 @@ func newApplyCommand() *cobra.Command {
 declaration with the operator's Kustomize patches; regiond's controllers roll it out, gate by gate.
 Before it is stored, the plan is made again: what was not shown is not done. --plan takes the digest
 that "regiond plan" prints and does exactly that plan, without a question.
+
+It is the way to change any field of the file. The plan says when each change takes effect: at once, when
+regiond starts again, or when a server is next installed. The installed service gets the file, too, so that
+its next start has what was applied; apply says when a restart is needed.
 
 The patches are the files *.yaml in spec.openstack.clusters[].patchesDir, or in
 /etc/regiond/openstack/NAME if that folder is there.
@@ -38,8 +42,9 @@ Hosts change one by one at first, then several at a time, and no more after a fa
 restarts Open vSwitch reaches a host when it has no guests, or with --disrupt.
 
 A cluster that is no longer declared is removed with --allow-delete only. Its data stays on the seed
-host's disk, and its passwords and keys in its Secret: declared again, it has both back. An apply of what is there already writes nothing and restarts nothing. It can be run again
-at any time.`,
+host's disk, and its passwords and keys in its Secret: declared again, it has both back.
+
+It can be run again at any time. An apply of what is there already writes nothing and restarts nothing.`,
 		Example: `  sudo regiond apply -f region.yaml
   sudo regiond apply -f region.yaml --yes --timeout 20m    # in CI
 
@@ -73,16 +78,17 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	if a.file == "-" && !a.yes && a.plan == "" {
 		return invalid(errors.New("the region file comes from standard input, where the answer would come from: add --yes or --plan"))
 	}
-	api, r, p, err := planRegion(cmd, a.file, a.cluster)
+	planned, err := planRegion(cmd, a.file, a.cluster)
 	if err != nil {
 		return err
 	}
+	api, p := planned.api, planned.Plan
 	out := cmd.OutOrStdout()
 	if err := p.WriteText(out); err != nil {
 		return err
 	}
 	if err := p.Allowed(a.allowDelete); err != nil {
-		return err
+		return refused(err)
 	}
 	if err := a.approved(cmd, p); err != nil {
 		return err
@@ -108,8 +114,14 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	for _, name := range p.Removed() {
 		show("OpenStackCluster " + name + " is being removed")
 	}
-	if note := installedDiffers(cmd, a.file, r); note != "" {
-		show(note)
+	if a.cluster == "" {
+		if err := keepForService(a.file, planned, show); err != nil {
+			return err
+		}
+	}
+	if paths := p.AtStart(); len(paths) > 0 {
+		show(fmt.Sprintf("%s: takes effect when regiond starts again: systemctl restart regiond; servers, pods and guests run on meanwhile",
+			strings.Join(paths, ", ")))
 	}
 	if !a.wait {
 		return nil
@@ -135,31 +147,29 @@ func (a applyFlags) approved(cmd *cobra.Command, p *plan.Plan) error {
 	if err := approve(cmd.InOrStdin(), cmd.OutOrStdout(), "Apply these changes?"); err != nil {
 		return err
 	}
-	_, _, again, err := planRegion(cmd, a.file, a.cluster)
+	again, err := planRegion(cmd, a.file, a.cluster)
 	if err == nil && again.Digest() != p.Digest() {
 		err = fmt.Errorf("%w; run it again to see the new plan", errPlanDiffers)
 	}
 	return err
 }
 
-// installedDiffers warns of a service that would undo what was applied when it starts again, since it reads another file.
-func installedDiffers(cmd *cobra.Command, file string, r *region.Region) string {
-	path := install.DefaultPaths.RegionFile
-	if abs, err := filepath.Abs(file); err != nil || abs == path {
-		return ""
-	}
-	installed, _, err := loadRegion(cmd, path)
-	if err != nil || installed.Name != r.Name || installed.Spec.ControlPlane.DataDir != r.Spec.ControlPlane.DataDir {
-		return "" // not this region's, or there is none
-	}
-	a, err := region.ViewJSON(installed)
+// keepForService gives the installed service the file that was applied: it declares what is in its own file whenever it starts, and
+// would undo the rest otherwise.
+func keepForService(file string, planned *plannedRegion, show func(string)) error {
+	given, err := filepath.Abs(file)
 	if err != nil {
-		return ""
+		return err
 	}
-	b, err := region.ViewJSON(r)
-	if err != nil || string(a) == string(b) {
-		return ""
+	paths := install.DefaultPaths
+	err = install.Config{
+		Paths: paths, DataDir: planned.region.Spec.ControlPlane.DataDir, RegionFile: given, Region: planned.data,
+		Report: func(format string, a ...any) { show(fmt.Sprintf(format, a...)) },
+	}.KeepRegionFile()
+	if errors.Is(err, install.ErrEdited) {
+		show(fmt.Sprintf("warning: the service reads %s, which somebody edited: when it starts again, that file's declaration replaces this one; "+
+			"apply it (regiond apply -f %s), or move it away and apply this one again", paths.RegionFile, paths.RegionFile))
+		return nil
 	}
-	return fmt.Sprintf("note: the service reads %s, which differs: when it starts again, what is not below spec.openstack comes from there; "+
-		"to keep what was applied now: regiond install -f %s", path, file)
+	return err
 }

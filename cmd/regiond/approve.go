@@ -12,13 +12,13 @@ import (
 )
 
 // errDeclined ends a command that the operator did not want after all.
-var errDeclined = errors.New("nothing was changed")
+var errDeclined = refused(errors.New("it was not approved; nothing was changed"))
 
 // approve asks on a terminal for a "yes". Without a terminal nobody can answer, and nothing is done.
 func approve(in io.Reader, out io.Writer, question string) error {
 	f, isFile := in.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
-		return invalid(errors.New("standard input is not a terminal; pass --yes to do it without confirmation"))
+		return invalid(errors.New("standard input is not a terminal; pass --yes to go on without confirmation"))
 	}
 	return ask(in, out, question, "yes")
 }

@@ -63,7 +63,7 @@ func (s *componentSelection) releases(r *region.Region) ([]string, error) {
 	out = slices.Compact(out)
 	for _, release := range out {
 		if !slices.Contains(oci.Releases(), release) {
-			return nil, fmt.Errorf("--openstack %q: release of OpenStack is not known; known: %s, all", release, strings.Join(oci.Releases(), ", "))
+			return nil, invalid(fmt.Errorf("--openstack %q: release of OpenStack is not known; known: %s, all", release, strings.Join(oci.Releases(), ", ")))
 		}
 	}
 	return out, nil

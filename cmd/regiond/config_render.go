@@ -55,7 +55,7 @@ Targets, all made of the same templates, values and secrets:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(renderTargets, target) {
-				return fmt.Errorf("unknown target %q; there are %s", target, strings.Join(renderTargets, ", "))
+				return invalid(fmt.Errorf("unknown target %q; there are %s", target, strings.Join(renderTargets, ", ")))
 			}
 			if strings.Contains(output, "/") && dir == "" { // as -o meant until it meant the format everywhere
 				cmd.PrintErrf("warning: -o is the format; a folder is named by --dir %s\n", output)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"net/url"
 
 	"regiond.dev/regiond/region/check"
 )
@@ -13,11 +14,12 @@ const (
 	exitInvalid     = 3 // the command line or a file is wrong: nothing was tried
 	exitUnreachable = 4 // the control plane does not answer
 	exitNotReady    = 5 // it answers, and is not as declared yet
+	exitRefused     = 6 // it would lose something, or was not approved; nothing was changed
 )
 
 // exitHelp is what the help says of them.
 const exitHelp = `Exit status: 0 done, 1 failed, 2 changes (plan --exit-code), 3 wrong command line or invalid file,
-4 control plane not reachable, 5 not ready (yet).`
+4 control plane not reachable, 5 not ready (yet), 6 refused: data or guests would be lost, or nobody approved it.`
 
 // statusError is an error with the exit status that it ends the command with.
 type statusError struct {
@@ -31,6 +33,14 @@ func invalid(err error) error     { return withStatus(err, exitInvalid) }
 func unreachable(err error) error { return withStatus(err, exitUnreachable) }
 func notReady(err error) error    { return withStatus(err, exitNotReady) }
 
+// refused marks a refusal; an error with a more precise status keeps it.
+func refused(err error) error {
+	if exitStatus(err) != exitFailed {
+		return err
+	}
+	return withStatus(err, exitRefused)
+}
+
 func withStatus(err error, status int) error {
 	if err == nil {
 		return nil
@@ -42,6 +52,7 @@ func withStatus(err error, status int) error {
 func exitStatus(err error) int {
 	var s statusError
 	var problems check.Problems
+	var request *url.Error
 	switch {
 	case err == nil:
 		return 0
@@ -51,6 +62,8 @@ func exitStatus(err error) int {
 		return exitChanges
 	case errors.As(err, &problems):
 		return exitInvalid
+	case errors.As(err, &request): // an HTTP request that got no answer; images are not fetched by this process
+		return exitUnreachable
 	}
 	return exitFailed
 }

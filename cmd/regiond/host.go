@@ -37,12 +37,12 @@ func newHostEnrollCommand() *cobra.Command {
 	var again bool
 	cmd := &cobra.Command{
 		Use:   "enroll NAME",
-		Short: "Make a host and the identity with which its machine joins",
-		Long: `Make a Host for a machine that regiond did not install, and write the machine's identity to a file.
+		Short: "Create a host and the identity with which its machine joins",
+		Long: `Create a Host for a machine that regiond did not install, and write the machine's identity to a file.
 The file holds a join token that is valid for 24 hours and for one machine: carry it to ` + identity.MountPoint + `/` + identity.File + `
 there (mode 0600) and start the agent, regiond-node run. Whoever has the file can join in its place.
 
-Done again before the machine has joined, it makes a new token, and the old one ends.`,
+Run again before the machine has joined, it creates a new token, and the old one is no longer valid.`,
 		Example: `  regiond host enroll node7 --profile compute --identity node7.json
   regiond host enroll node7 --profile compute --identity node7.json --again   # its disk was lost`,
 		Args: cobra.ExactArgs(1),
@@ -82,7 +82,7 @@ Done again before the machine has joined, it makes a new token, and the old one 
 	where.add(cmd)
 	cmd.Flags().StringVar(&profile, "profile", "", "profile of region.yaml whose configuration the host is to have")
 	cmd.Flags().StringVar(&file, "identity", "", "file to write the identity to (default NAME.json)")
-	cmd.Flags().BoolVar(&again, "again", false, "the host has joined before: make its Host and rights anew")
+	cmd.Flags().BoolVar(&again, "again", false, "the host has joined before: replace its Host and rights")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 				return err
 			}
 			if err := survey.Removable(); err != nil {
-				return err
+				return refused(err)
 			}
 			if err := host.Unenroll(cmd.Context(), api, args[0]); err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,7 +85,9 @@ differs from the versions that this regiond was tested with is printed; --locked
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			cmd.SilenceUsage = true
+			if !slices.Contains(images.Releases, config.Release) {
+				return invalid(fmt.Errorf("--release %q: release of Debian is not known; known: %s", config.Release, strings.Join(images.Releases, ", ")))
+			}
 			ctx, started := cmd.Context(), time.Now()
 			r, err := selection.region(cmd)
 			if err != nil {

@@ -27,14 +27,13 @@ func newInstallCommand() *cobra.Command {
 ` + install.DefaultPaths.Program + ` and the region file to ` + install.DefaultPaths.RegionFile + `, write and start
 ` + systemd.UnitName + `, and wait until the control plane is ready.
 
-It can be run again: to upgrade regiond, to apply a changed region file, or after anything went
-wrong. What is in place already is left alone.`,
+It can be run again: to upgrade regiond, or after anything went wrong. What is in place already is left
+alone. A running region is changed by "regiond apply", which shows a plan first.`,
 		Example: `  sudo regiond install -f region.yaml
   sudo regiond install -f region.yaml --check        # only check the host
 
-  # Apply a change
-  sudoedit /etc/regiond/region.yaml
-  sudo regiond install -f /etc/regiond/region.yaml && sudo systemctl restart regiond`,
+  # Upgrade: the new program installs itself with the file that is in place
+  sudo ./regiond install -f /etc/regiond/region.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if check {

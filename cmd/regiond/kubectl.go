@@ -30,7 +30,7 @@ administrator. Everything after kubectl is kubectl's, except --data-dir and --he
 			case len(args) == 0, args[0] == "-h", args[0] == "--help":
 				return cmd.Help() // where the control plane is down, too
 			case args[0] == "--data-dir" && len(args) == 1:
-				return errors.New("--data-dir: which directory? usage: " + cmd.UseLine())
+				return invalid(errors.New("--data-dir needs a directory; usage: " + cmd.UseLine()))
 			case args[0] == "--data-dir":
 				where.dataDir, args = args[1], args[2:]
 			case strings.HasPrefix(args[0], "--data-dir="):
@@ -51,7 +51,7 @@ func execKubectl(dataDir string, args []string) error {
 	f, err := os.Open(kubeconfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("no control plane was started in %s; regiond run or regiond install does it", dataDir)
+		return unreachable(fmt.Errorf("no control plane was started in %s; regiond run or regiond install starts one", dataDir))
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: only root is the region's administrator: sudo regiond kubectl ...", err)
 	case err != nil:

@@ -29,19 +29,19 @@ func newLabUp(f *labFlags) *cobra.Command {
 		Long: `Bring the lab up and wait until every server is Ready and OpenStack has passed all its gates. What runs already is left
 alone: run it again after anything. Images that are missing are built first.`,
 		Example: `  regiond lab up
-  regiond lab up --lab ci -f lab.yaml --timeout 15m
+  regiond lab up --lab ci --config lab.yaml --timeout 15m
 
   # OpenStack with nodes that are namespaces instead of virtual servers: there in seconds
   printf '%s\n' 'apiVersion: regiond.dev/v1alpha1' 'kind: Lab' \
     'spec: {openstack: {}, machines: [{name: n1, kind: namespace}, {name: n2, kind: namespace}]}' > lab.yaml
-  regiond lab up --lab fast -f lab.yaml`,
+  regiond lab up --lab fast --config lab.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			l, err := labWish(f, file)
+			l, err := labConfig(f, file)
 			if err != nil {
-				return err
+				return invalid(err)
 			}
 			if err := lab.CheckPrerequisites(); err != nil {
 				return err
@@ -63,7 +63,9 @@ alone: run it again after anything. Images that are missing are built first.`,
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml (default: OpenStack on two servers, UEFI, 2 CPUs, 3Gi, one disk of 12Gi)")
+	c.Flags().StringVar(&file, "config", "", "lab.yaml (default: OpenStack on two servers, UEFI, 2 CPUs, 3Gi, one disk of 12Gi)")
+	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml")
+	_ = c.Flags().MarkDeprecated("file", "use --config: elsewhere -f is a region file") // the flag exists
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long to wait for everything")
 	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; what is missing is built")
 	return c
@@ -135,8 +137,8 @@ func ensureRootfs(ctx context.Context, labs, imageDir, version string, report fu
 	return dir, err
 }
 
-// labWish is the lab as lab.yaml has it, or as it was brought up before, or the default.
-func labWish(f *labFlags, file string) (lab.Lab, error) {
+// labConfig is the lab as lab.yaml has it, or as it was brought up before, or the default.
+func labConfig(f *labFlags, file string) (lab.Lab, error) {
 	l := lab.Lab{Name: f.name, Root: f.root}
 	if file != "" {
 		b, err := os.ReadFile(file)

@@ -45,17 +45,18 @@ without changes is one whose apply writes nothing. Secrets are not shown.
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			_, _, p, err := planRegion(cmd, file, cluster)
+			planned, err := planRegion(cmd, file, cluster)
 			if err != nil {
 				return err
 			}
+			p := planned.Plan
 			if output == "json" {
 				err = writeAs(cmd.OutOrStdout(), output, struct {
 					Digest string `json:"digest"`
 					*plan.Plan
 				}{p.Digest(), p})
 			} else if err = p.WriteText(cmd.OutOrStdout()); err == nil && !p.Empty() {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "To do exactly this: regiond apply --plan %s\n", p.Digest())
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "To apply exactly this: regiond apply --plan %s\n", p.Digest())
 			}
 			if err == nil && exitCode && !p.Empty() {
 				err = errChanges
@@ -74,30 +75,39 @@ func addClusterFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "cluster", "", "this OpenStack cluster alone, e.g. one for staging; the region and its other clusters are left as they are")
 }
 
+// plannedRegion is a plan with what it was made of.
+type plannedRegion struct {
+	*plan.Plan
+	api    client.Client
+	region *region.Region
+	// data is the content of the region file.
+	data []byte
+}
+
 // planRegion reads a region file with the patches beside it and compares it, or one cluster of it, with the running region.
-func planRegion(cmd *cobra.Command, file, cluster string) (client.Client, *region.Region, *plan.Plan, error) {
-	doc, _, err := loadChecked(cmd, file)
+func planRegion(cmd *cobra.Command, file, cluster string) (*plannedRegion, error) {
+	doc, data, err := loadChecked(cmd, file)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	r := doc.Region
 	clusters, err := openstack.Clusters(r, openstack.ReadPatches)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	where := dataDirFlags{dataDir: r.Spec.ControlPlane.DataDir}
 	api, _, err := where.api()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	if err := reachable(cmd.Context(), api, r.Name); err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	p, err := planClusters(cmd.Context(), api, r, clusters, cluster)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	return api, r, p, planCatalogues(cmd.Context(), api, p, clusters)
+	return &plannedRegion{Plan: p, api: api, region: r, data: data}, planCatalogues(cmd.Context(), api, p, clusters)
 }
 
 // planClusters plans the region with all clusters, or one of them alone if it is named.

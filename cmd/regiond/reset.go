@@ -36,7 +36,7 @@ Servers are left as they are. It needs no API, and can be run again after it was
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and do nothing")
 	return cmd
 }
@@ -47,7 +47,7 @@ func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
 	}
 	plan, err := bootstrap.PlanReset(cmd.Context(), dataDir)
 	if err != nil {
-		return err
+		return refused(err)
 	}
 	out := cmd.OutOrStdout()
 	if plan.Empty() {

@@ -83,11 +83,11 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	}
 	watchdog, err := sddaemon.SdWatchdogEnabled(true)
 	if err != nil {
-		log.Warn("systemd's watchdog is not served", "error", err)
+		log.Warn("systemd's watchdog is not served", slog.Any("error", err))
 	}
 	notify := func(message string) {
 		if err := service.Notify(message); err != nil {
-			log.Warn("systemd not notified", "error", err)
+			log.Warn("systemd not notified", slog.Any("error", err))
 		}
 	}
 	show := progressPrinter(cmd.ErrOrStderr(), format, started)
@@ -141,6 +141,6 @@ func logHandler(w io.Writer, format string, level slog.Level) slog.Handler {
 // captureLogs sends what libraries log to the same place.
 func captureLogs(log *slog.Logger) {
 	slog.SetDefault(log)
-	klog.SetSlogLogger(log.With("library", "client-go"))
-	ctrllog.SetLogger(logr.FromSlogHandler(log.With("library", "controller-runtime").Handler()))
+	klog.SetSlogLogger(log.With(slog.String("library", "client-go")))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.With(slog.String("library", "controller-runtime")).Handler()))
 }

@@ -60,10 +60,10 @@ It can be repeated at any time, and continues where it was cut off.`,
 				return err
 			}
 			if err := survey.Abandon(abandon); err != nil {
-				return err
+				return invalid(err)
 			}
 			if err := survey.Refusal(); err != nil {
-				return err
+				return refused(err)
 			}
 			out := cmd.OutOrStdout()
 			if err := writeRetirement(out, survey); err != nil {

@@ -45,7 +45,7 @@ Hosts that regiond did not install are accepted by their name, too.`, hostkey.Wi
 			now := time.Now()
 			plan, err := enrollment.PlanReadmission(cmd.Context(), api, args[0], now)
 			if err != nil {
-				return err
+				return refused(err)
 			}
 			out := cmd.OutOrStdout()
 			if output == "json" {
@@ -70,7 +70,7 @@ Hosts that regiond did not install are accepted by their name, too.`, hostkey.Wi
 	}
 	where.add(cmd)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "output format: text or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
 	return cmd
 }
 

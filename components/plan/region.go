@@ -214,8 +214,8 @@ func (p *Plan) AtStart() []string {
 }
 
 // regionFields are the changed fields of the Region.
-func (p *Plan) regionFields() iter.Seq[Field] {
-	return func(yield func(Field) bool) {
+func (p *Plan) regionFields() iter.Seq[rollout.Field] {
+	return func(yield func(rollout.Field) bool) {
 		for _, c := range p.Declarations {
 			for _, f := range c.Fields {
 				if c.Object.Kind == "Region" && !yield(f) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"regiond.dev/regiond/components/plan"
+	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/region"
 )
 
@@ -24,22 +25,22 @@ func TestClusterThatIsBeingRemovedIsNotPlanned(t *testing.T) {
 
 // What is fixed for the life of a control plane is refused before anything is written, and what waits for a start is named.
 func TestFixedFieldsAreRefused(t *testing.T) {
-	plan := func(fields ...rollout.Field) *rollout.Plan {
+	planned := func(fields ...rollout.Field) *plan.Plan {
 		for i := range fields {
 			fields[i].Effects = region.Effects(fields[i].Path)
 		}
-		return &rollout.Plan{Declarations: []rollout.Change{{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "Region", Name: "r1"}, Fields: fields}}}
+		return &plan.Plan{Declarations: []rollout.Change{{Action: rollout.ActionUpdate, Object: rollout.Ref{Kind: "Region", Name: "r1"}, Fields: fields}}}
 	}
 	servers := rollout.Field{Path: "spec.networks.provisioning.dhcp.range", Old: "10.99.0.100-10.99.0.199", New: "10.99.0.100-10.99.0.150"}
-	if p := plan(servers); p.Allowed(false) != nil || !slices.Equal(p.AtStart(), []string{servers.Path}) {
+	if p := planned(servers); p.Allowed(false) != nil || !slices.Equal(p.AtStart(), []string{servers.Path}) {
 		t.Errorf("got %v, at start %v; want allowed, at start %s", p.Allowed(false), p.AtStart(), servers.Path)
 	}
 	for _, path := range []string{"spec.controlPlane.podCIDR", "spec.controlPlane.serviceCIDR", "spec.networks.management.address"} {
-		err := plan(servers, rollout.Field{Path: path, Old: "was", New: "is"}).Allowed(true)
+		err := planned(servers, rollout.Field{Path: path, Old: "was", New: "is"}).Allowed(true)
 		if err == nil || !strings.Contains(err.Error(), path+" is fixed for the life of a control plane: it was made with was, the file says is") {
 			t.Errorf("%s: got %v, want a refusal", path, err)
 		}
-		if err := plan(rollout.Field{Path: path, New: "is"}).Allowed(true); err != nil {
+		if err := planned(rollout.Field{Path: path, New: "is"}).Allowed(true); err != nil {
 			t.Errorf("%s was not stored before: got %v, want no refusal", path, err)
 		}
 	}

@@ -185,7 +185,7 @@ func up(ctx context.Context, regiond, imageDir string, l lab.Lab) (string, error
 		return "", err
 	}
 	var out bytes.Buffer
-	up := exec.CommandContext(ctx, regiond, "lab", "up", "--lab", l.Name, "--image-dir", imageDir, "-f", file)
+	up := exec.CommandContext(ctx, regiond, "lab", "up", "--lab", l.Name, "--image-dir", imageDir, "--config", file)
 	up.Stdout, up.Stderr = io.MultiWriter(&out, os.Stderr), os.Stderr
 	err = up.Run()
 	return out.String(), err

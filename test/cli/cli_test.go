@@ -85,8 +85,8 @@ func TestHelpAndWrongCommandLines(t *testing.T) {
 // Everything that is wrong ends with a status that tells what kind of mistake it is (docs/operators-guide.md), one sentence on standard error, and nothing on standard output.
 func TestMistakes(t *testing.T) {
 	lab := write(t, "lab.yaml", "apiVersion: regiond.dev/v1alpha1\nkind: Lab\nspec: {machines: []}\n")
-	nowhere := filepath.Join(t.TempDir(), "none")
-	const failed, invalid = 1, 3
+	nowhere, down := filepath.Join(t.TempDir(), "none"), dataDir(t, closedPort(t))
+	const failed, invalid, unreachable, refused = 1, 3, 4, 6
 	for _, c := range []struct {
 		status int
 		args   []string
@@ -113,18 +113,23 @@ func TestMistakes(t *testing.T) {
 		{invalid, []string{"version", "-o", "xml"}, "there are text, json and yaml"},
 		{invalid, []string{"image", "list", "-o", "xml"}, "there are text and json"},
 		{invalid, []string{"image", "build", "-o", "xml"}, "there are text and json"},
-		{failed, []string{"image", "build", "--release", "woody"}, `"woody" is not known; known: trixie`},
+		{invalid, []string{"image", "build", "--release", "woody"}, `--release "woody": release of Debian is not known; known: trixie`},
 		{failed, []string{"image", "remove", "x", "--image-dir", nowhere}, "there is no image x"},
 		{invalid, []string{"status", "-f", example, "--data-dir", "/x"}, "give one of them"},
-		{failed, []string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
-		{failed, []string{"kubectl", "--data-dir"}, "which directory?"},
-		{failed, []string{"reset", "--yes", "--data-dir", "/"}, "/ is not a data directory of regiond"},
+		{unreachable, []string{"kubectl", "--data-dir", nowhere, "get", "nodes"}, "no control plane was started in " + nowhere},
+		{invalid, []string{"kubectl", "--data-dir"}, "--data-dir needs a directory"},
+		{refused, []string{"reset", "--yes", "--data-dir", "/"}, "/ is not a data directory of regiond"},
 		{failed, []string{"lab", "status", "--root", nowhere}, "`regiond lab up --lab default` makes it"},
 		{invalid, []string{"lab", "status", "--root", nowhere, "-o", "xml"}, "there are table and json"},
 		{failed, []string{"lab", "exec", "--root", nowhere, "--", "true"}, "no lab"},
 		{failed, []string{"lab", "console", "--root", nowhere, "node1"}, "no lab"},
-		{failed, []string{"lab", "up", "--root", nowhere, "--lab", "No_Name"}, `lab name "No_Name"`},
-		{failed, []string{"lab", "up", "--root", nowhere, "-f", lab}, "spec.machines: 0 machines"},
+		{invalid, []string{"lab", "up", "--root", nowhere, "--lab", "No_Name"}, `lab name "No_Name"`},
+		{invalid, []string{"lab", "up", "--root", nowhere, "--config", lab}, "spec.machines: 0 machines"},
+		{invalid, []string{"config", "render", "--target", "x", "-f", example}, `unknown target "x"; there are apply`},
+		{invalid, []string{"image", "build", "--components", "--openstack", "x"}, `--openstack "x"`},
+		{unreachable, []string{"server", "retire", "node1", "--data-dir", nowhere}, "regiond run or regiond install starts a control plane"},
+		{unreachable, []string{"server", "retire", "node1", "--data-dir", down}, "connection refused"},
+		{unreachable, []string{"openstack", "--data-dir", down, "--", "server", "list"}, "connection refused"},
 		{failed, []string{"lab", "down", "--root", nowhere, "--lab", "../x"}, `lab name "../x"`},
 	} {
 		out, stderr, status := run(t, c.args...)

@@ -30,18 +30,7 @@ func TestTheRegionIsReachedWithoutProxy(t *testing.T) {
 			_ = c.Close() // who asked is told nothing
 		}
 	}()
-	dir := t.TempDir()
-	// An address for documentation (RFC 5737), which nothing answers.
-	kubeconfig := `apiVersion: v1
-kind: Config
-clusters: [{name: r, cluster: {server: "https://192.0.2.1:6443"}}]
-users: [{name: r, user: {token: x}}]
-contexts: [{name: r, context: {cluster: r, user: r}}]
-current-context: r
-`
-	if err := os.WriteFile(filepath.Join(dir, "admin.kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := dataDir(t, "192.0.2.1:6443") // an address for documentation (RFC 5737), which nothing answers
 	for _, args := range [][]string{
 		{"kubectl", "--data-dir", dir, "get", "nodes", "--request-timeout=1s"},
 		{"status", "--data-dir", dir},
@@ -61,4 +50,34 @@ current-context: r
 		t.Error(err)
 	}
 	<-ended
+}
+
+// dataDir is that of a region whose API server is at an address.
+func dataDir(t *testing.T, api string) string {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig := `apiVersion: v1
+kind: Config
+clusters: [{name: r, cluster: {server: "https://` + api + `"}}]
+users: [{name: r, user: {token: x}}]
+contexts: [{name: r, context: {cluster: r, user: r}}]
+current-context: r
+`
+	if err := os.WriteFile(filepath.Join(dir, "admin.kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// closedPort is an address that refuses connections.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
 }

@@ -25,7 +25,7 @@ func TestRegion(t *testing.T) {
 
 	t.Run("from nothing to Ready", func(t *testing.T) {
 		l := l.on(t)
-		u := l.Up("-f", l.Write(oneServer))
+		u := l.Up("--config", l.Write(oneServer))
 		l.Wait(u)
 		assertStages(t, u.Lines())
 		if s := l.Status(); s.ControlPlane != "Ready" || !s.Machines[0].Ready {
@@ -103,7 +103,7 @@ func TestRegion(t *testing.T) {
 // written to; when the profile names one the server is installed by itself.
 func TestBIOS(t *testing.T) {
 	l := NewLab(t, *regiond, "bios")
-	u := l.Up("-f", l.Write("spec: {machines: [{name: old1, firmware: BIOS, disks: [12Gi, 14Gi]}]}"))
+	u := l.Up("--config", l.Write("spec: {machines: [{name: old1, firmware: BIOS, disks: [12Gi, 14Gi]}]}"))
 	l.Eventually("control plane", 3*time.Minute, func() (bool, string) {
 		lines := strings.Join(u.Lines(), "\n")
 		return strings.Contains(lines, string(lab.StageControlPlane)), lines
@@ -126,7 +126,7 @@ func TestBIOS(t *testing.T) {
 // TestTwoLabs: labs of two people on one machine do not see each other.
 func TestTwoLabs(t *testing.T) {
 	a, b := NewLab(t, *regiond, "a"), NewLab(t, *regiond, "b")
-	ua, ub := a.Up("-f", a.Write(oneServer)), b.Up("-f", b.Write(oneServer))
+	ua, ub := a.Up("--config", a.Write(oneServer)), b.Up("--config", b.Write(oneServer))
 	for _, x := range []struct {
 		l *Lab
 		u *Up

@@ -20,7 +20,7 @@ import (
 // start on, and takes its whole control plane with it. The server still gets Ready, and `lab up` does not notice.
 func TestKilledInEachStage(t *testing.T) {
 	l := NewLab(t, *regiond, "k")
-	u := l.Up("-f", l.Write(oneServer))
+	u := l.Up("--config", l.Write(oneServer))
 	kill := func(stage string) {
 		t.Helper()
 		l.Eventually("regiond runs after "+stage, time.Minute, func() (bool, string) { return l.PID("regiond run") != 0, "no process" })

@@ -49,7 +49,7 @@ func TestOpenStackFaults(t *testing.T) {
 // killedOnTheWayUp: the database inside a schema job, and regiond with the whole control plane between a schema job and the rollout
 // of what needs it. `lab up` does not notice.
 func killedOnTheWayUp(l *Lab) {
-	u := l.Up("-f", l.Write(twoNodes))
+	u := l.Up("--config", l.Write(twoNodes))
 	job := func(name, field string) string {
 		out, err := l.command("lab", "exec", "--lab", l.name, "--", "regiond", "kubectl", "get", "jobs", "--namespace", "openstack-lab", "--no-headers",
 			"-o", "custom-columns=N:.metadata.name,V:"+field).Output()

@@ -36,7 +36,7 @@ func TestTempest(t *testing.T) {
 		t.Fatal("-tempest is not set; run: make e2e-tempest")
 	}
 	l := NewLab(t, *regiond, "t")
-	l.Wait(l.Up("-f", l.Write(twoNodes)))
+	l.Wait(l.Up("--config", l.Write(twoNodes)))
 	l.VM("create", "vm1") // uploads the image, too
 	l.VM("delete", "vm1")
 	workspace := l.tempestWorkspace()

@@ -128,3 +128,35 @@ func strangeWords(words []string, commands, flags map[string]bool) (strange []st
 	}
 	return strange
 }
+
+// A flag of one letter means the same in every command: -f the region file, -o the format.
+func TestShortFlagsMeanOneThing(t *testing.T) {
+	names := map[string]string{}
+	sources(t, func(name string, set *token.FileSet, file *ast.File) {
+		if !strings.HasPrefix(name, filepath.Join("cmd", "regiond")+string(filepath.Separator)) {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 5 {
+				return true
+			}
+			if m, ok := call.Fun.(*ast.SelectorExpr); !ok || !strings.HasSuffix(m.Sel.Name, "VarP") {
+				return true
+			}
+			long, short, usage := literal(call.Args[1]), literal(call.Args[2]), literal(call.Args[4])
+			if was := names[short]; was != "" && was != long {
+				t.Errorf("%s: -%s is --%s, and --%s elsewhere", set.Position(call.Pos()), short, long, was)
+			}
+			names[short] = long
+			begins := map[string]string{"f": "region file", "o": "format"}[short]
+			if !strings.HasPrefix(usage, begins) && usage != "lab.yaml" { // deprecated
+				t.Errorf("%s: -%s says %q, want %q first", set.Position(call.Pos()), short, usage, begins)
+			}
+			return true
+		})
+	})
+	if names["f"] != "file" || names["o"] != "output" {
+		t.Errorf("got flags %v, want -f for file and -o for output among them", names)
+	}
+}
