@@ -31,6 +31,7 @@ func boot(words []string, log *slog.Logger) error {
 	if err := rootfs.Mount(root.Device, arguments.ReadOnly); err != nil {
 		return err
 	}
-	log.Info("starting the installed system", "root", root.Device, "label", arguments.Label, "init", arguments.Init)
+	log.Info("starting the installed system", slog.String("root", root.Device), slog.String("label", arguments.Label),
+		slog.String("init", arguments.Init))
 	return rootfs.Switch(arguments.Init, nil, []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "HOME=/", "TERM=linux"})
 }

@@ -44,7 +44,8 @@ func install(log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("network is up", "interface", iface.Attrs().Name, "mac", mac.String(), "address", lease.ACK.YourIPAddr)
+	log.Info("network is up", slog.String("interface", iface.Attrs().Name),
+		slog.String("mac", mac.String()), slog.Any("address", lease.ACK.YourIPAddr))
 	// Ends with the machine.
 	go link.Keep(ctx, iface, lease, log)
 	outcome, err := installer.Run(ctx, installer.Config{
@@ -87,9 +88,9 @@ func setClock(now string, log *slog.Logger) error {
 		if err := unix.Settimeofday(&value); err != nil {
 			return fmt.Errorf("set the clock to %s: %w", now, err)
 		}
-		log.Warn("the clock was wrong; replace the CMOS battery", "off", off.Round(time.Second), "now", now)
+		log.Warn("the clock was wrong; replace the CMOS battery", slog.Duration("off", off.Round(time.Second)), slog.String("now", now))
 		if err := setHardwareClock(theirs); err != nil {
-			log.Warn("the hardware clock stays wrong", "error", err)
+			log.Warn("the hardware clock stays wrong", slog.Any("error", err))
 		}
 	}
 	return nil

@@ -27,16 +27,16 @@ func main() {
 	log := openLog()
 	defer func() {
 		if r := recover(); r != nil {
-			log.Error("panic; restarting", "panic", r, "in", restartDelay)
+			log.Error("panic; restarting", slog.Any("panic", r), slog.Duration("in", restartDelay))
 			fmt.Fprintf(os.Stderr, "%v\n%s", r, debug.Stack())
 			restart(log, restartDelay)
 		}
 	}()
 	if mountErr != nil {
-		log.Error("kernel file systems", "error", mountErr)
+		log.Error("kernel file systems", slog.Any("error", mountErr))
 	}
 	if err := run(log); err != nil {
-		log.Error("restarting", "error", err, "in", restartDelay)
+		log.Error("restarting", slog.Any("error", err), slog.Duration("in", restartDelay))
 	}
 	restart(log, restartDelay)
 }
@@ -48,7 +48,7 @@ func run(log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	log.Info("started", "version", version, "mode", mode(words))
+	log.Info("started", slog.String("version", version), slog.String("mode", mode(words)))
 	loadModules(log)
 	switch m := mode(words); m {
 	case "install":

@@ -59,12 +59,12 @@ func loadModules(log *slog.Logger) {
 		loaded, err = set.Load(os.DirFS("/sys"), func(file string) error { return modules.Insert(filepath.Join(modulesDir, file)) })
 	}
 	if err != nil {
-		log.Warn("not all kernel modules were loaded", "error", err)
+		log.Warn("not all kernel modules were loaded", slog.Any("error", err))
 	}
-	log.Info("kernel modules loaded", "count", loaded, "took", time.Since(began).Round(time.Millisecond))
+	log.Info("kernel modules loaded", slog.Int("count", loaded), slog.Duration("took", time.Since(began).Round(time.Millisecond)))
 	if _, err := os.Stat(efivarfs); err == nil {
 		if err := mount("efivarfs", efivarfs, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-			log.Warn("no EFI variables", "error", err)
+			log.Warn("no EFI variables", slog.Any("error", err))
 		}
 	}
 }
@@ -76,7 +76,7 @@ func restart(log *slog.Logger, delay time.Duration) {
 	log.Info("restarting the machine")
 	err := unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	// When PID 1 ends, the kernel panics and restarts the machine by kernel.panic.
-	log.Error("the machine did not restart", "error", err)
+	log.Error("the machine did not restart", slog.Any("error", err))
 	os.Exit(1)
 }
 

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"net/netip"
-	"time"
 
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/kube/config"
@@ -41,7 +38,7 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	probing, stop := context.WithCancel(ctx)
 	go func() {
 		defer close(probed)
-		if serves(probing, address) {
+		if hardware.AwaitNetboot(probing, address) {
 			rt.Started()
 		}
 	}()
@@ -84,38 +81,4 @@ func pinImages(rt bootstrap.Runtime) func(context.Context, oci.Set) error {
 		})
 		return errors.Join(err, h.Close())
 	}
-}
-
-// serves waits until the controllers answer: netboot's listener is the last to open, and its script tells
-// it from another web server on the same port, because of which the controllers are about to fail.
-func serves(ctx context.Context, address netip.Addr) bool {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
-	for ctx.Err() == nil {
-		if answersIPXE(ctx, "http://"+address.String()+"/boot.ipxe") {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-	}
-	return false
-}
-
-func answersIPXE(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	magic := make([]byte, len("#!ipxe"))
-	_, err = io.ReadFull(resp.Body, magic)
-	return err == nil && string(magic) == "#!ipxe"
 }

@@ -110,7 +110,7 @@ differs from the versions that this regiond was tested with is printed; --locked
 				Guest      *guest.Image  `json:"guest,omitempty"`
 			}
 			if !selection.only {
-				if built.Result, err = buildImage(ctx, config); err != nil {
+				if built.Result, err = images.Build(ctx, withPrograms(config)); err != nil {
 					return err
 				}
 				if output == "text" {
@@ -152,19 +152,19 @@ differs from the versions that this regiond was tested with is printed; --locked
 	return c
 }
 
-// buildImage builds an image with the programs that this binary carries.
-func buildImage(ctx context.Context, config images.Config) (*images.Result, error) {
+// withPrograms gives an image the programs that this binary carries.
+func withPrograms(config images.Config) images.Config {
 	config.Agent = func() (io.ReadCloser, error) { return payload.Open(payload.RegiondNode) }
 	config.Init = func() (io.ReadCloser, error) { return payload.Open(payload.RegiondInit) }
-	return images.Build(ctx, config)
+	return config
 }
 
 // ensureNodeImage builds the node image if it is missing and returns the path of its kernel.
 func ensureNodeImage(ctx context.Context, dir string, report func(format string, args ...any)) (kernel string, err error) {
-	result, err := buildImage(ctx, images.Config{
+	result, err := images.Build(ctx, withPrograms(images.Config{
 		Dir: dir, Release: images.Releases[0], Log: imageLog(os.Stderr, false),
 		Progress: imageProgress(func(format string, args ...any) { report("image: %s", fmt.Sprintf(format, args...)) }),
-	})
+	}))
 	if err != nil {
 		return "", err
 	}

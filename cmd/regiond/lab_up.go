@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"regiond.dev/regiond/bootstrap/payload"
 	"regiond.dev/regiond/images"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab"
@@ -90,7 +87,12 @@ func labImages(ctx context.Context, l lab.Lab, imageDir string, report func(stri
 		return c, err
 	}
 	if l.Spec.HasNamespaces() {
-		if c.Rootfs, err = ensureRootfs(ctx, l.Root, imageDir, filepath.Base(filepath.Dir(c.Kernel)), report); err != nil {
+		version := filepath.Base(filepath.Dir(c.Kernel))
+		if c.Rootfs, err = lab.EnsureRootfs(l.Root, imageDir, version, func(dir string) error {
+			report("image: %s is unpacked for namespace nodes", version)
+			_, err := images.Unpack(ctx, withPrograms(images.Config{Dir: imageDir, Release: images.Releases[0], Log: imageLog(os.Stderr, false)}), dir)
+			return err
+		}); err != nil {
 			return c, err
 		}
 	}
@@ -98,43 +100,6 @@ func labImages(ctx context.Context, l lab.Lab, imageDir string, report func(stri
 		err = ensureComponentImages(ctx, imageDir, []string{string(cmp.Or(o.Release, region.ReleaseEpoxy))}, report)
 	}
 	return c, err
-}
-
-// ensureRootfs unpacks the root file system of the node image for namespace nodes, once a version, and removes those of earlier
-// versions that no lab uses.
-func ensureRootfs(ctx context.Context, labs, imageDir, version string, report func(string, ...any)) (string, error) {
-	folder := filepath.Join(imageDir, "unpacked")
-	dir := filepath.Join(folder, version)
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return "", err
-	}
-	used, err := lab.UsedRootfs(labs)
-	if err != nil {
-		return "", err
-	}
-	old, err := filepath.Glob(filepath.Join(folder, "*"))
-	if err != nil {
-		return "", err
-	}
-	for _, o := range old {
-		if slices.Contains(used, o) {
-			continue
-		}
-		if err := os.RemoveAll(o); err != nil {
-			return "", err
-		}
-	}
-	report("image: %s is unpacked for namespace nodes", version)
-	config := images.Config{
-		Dir: imageDir, Release: images.Releases[0], Log: imageLog(os.Stderr, false),
-		Agent: func() (io.ReadCloser, error) { return payload.Open(payload.RegiondNode) },
-		Init:  func() (io.ReadCloser, error) { return payload.Open(payload.RegiondInit) },
-	}
-	_, err = images.Unpack(ctx, config, dir)
-	return dir, err
 }
 
 // labConfig is the lab as lab.yaml has it, or as it was brought up before, or the default.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -12,7 +11,6 @@ import (
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
-	"regiond.dev/regiond/region"
 )
 
 func newOpenStackCommand() *cobra.Command {
@@ -89,24 +87,10 @@ administrator of an OpenStack cluster. The password is among them: mind where th
 			if secrets == nil {
 				return fmt.Errorf("OpenStack cluster %s has no secrets yet; see: regiond status", c.Name)
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), openstackRC(c, secrets))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "# Administrator of the OpenStack cluster %s. Keep this secret.\n%s", c.Name, cluster.Admin(c, secrets).Shell())
 			return err
 		},
 	}
 	where.add(cmd)
 	return cmd
-}
-
-// openstackRC is a file that a POSIX shell sources.
-func openstackRC(c *region.OpenStackCluster, secrets map[string]any) string {
-	admin := cluster.Admin(c, secrets)
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Administrator of the OpenStack cluster %s. Keep this secret.\n", c.Name)
-	for _, v := range [][2]string{
-		{"OS_AUTH_URL", admin.URL + "/v3"}, {"OS_IDENTITY_API_VERSION", "3"}, {"OS_USERNAME", admin.User}, {"OS_PASSWORD", admin.Password},
-		{"OS_PROJECT_NAME", admin.Project}, {"OS_USER_DOMAIN_NAME", "Default"}, {"OS_PROJECT_DOMAIN_NAME", "Default"},
-	} {
-		fmt.Fprintf(&b, "export %s='%s'\n", v[0], strings.ReplaceAll(v[1], "'", `'\''`))
-	}
-	return b.String()
 }

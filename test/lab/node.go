@@ -41,18 +41,6 @@ func (l Lab) nodeLogs(name string) string {
 	return filepath.Join(l.machineDir(name), nodeUpper, "var/log")
 }
 
-// UsedRootfs are the root file systems that namespace nodes of the labs in root were made of.
-func UsedRootfs(root string) ([]string, error) {
-	links, err := filepath.Glob(filepath.Join(root, "*", "machines", "*", nodeImage))
-	var used []string
-	for _, l := range links {
-		if target, err := os.Readlink(l); err == nil {
-			used = append(used, target)
-		}
-	}
-	return used, err
-}
-
 // count of the machines of a kind.
 func (s Spec) count(vm bool) (n int) {
 	for _, m := range s.Machines {
