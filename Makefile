@@ -107,7 +107,7 @@ lint: ## gofmt, go vet, staticcheck
 	@bin/staticcheck -tags=$(TAGS),integration,envtest,e2e $(PACKAGES)
 	go vet -assign -atomic -bools -copylocks -lostcancel -nilfunc -shift -stdmethods -structtag -unmarshal -unreachable $(LINKS_KUBERNETES)
 
-generate: ## make generated code and CRDs anew
+generate: ## regenerate code and CRDs
 	cd tools && GOFLAGS=-buildvcs=false go build -o ../bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 	bin/controller-gen object paths=./region paths=./machine/inventory crd output:crd:artifacts:config=region/crd
 

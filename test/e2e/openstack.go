@@ -81,8 +81,8 @@ func (l *Lab) AwaitNewBoot(machine, boot string) {
 	l.AwaitOpenStack(8 * time.Minute)
 }
 
-// wishes are all that `regiond apply` could write, by kind and name, with the versions that the API server gave them last.
-func (l *Lab) wishes() map[string]string {
+// versions that the API server gave last to all objects that `regiond apply` could write, by kind and name.
+func (l *Lab) versions() map[string]string {
 	l.Helper()
 	versions := map[string]string{}
 	const columns = "custom-columns=K:.kind,N:.metadata.name,V:.metadata.resourceVersion"

@@ -112,11 +112,11 @@ func setTimeout(seconds int) func(map[string]any) {
 }
 
 func unchangedApply(l *Lab) {
-	wishes, node1, node2 := l.wishes(), l.processes("n1"), l.processes("n2")
+	before, node1, node2 := l.versions(), l.processes("n1"), l.processes("n2")
 	if out, err := l.apply(func(map[string]any) {}); err != nil {
 		l.Fatalf("%v: %s", err, out)
 	}
-	if d := different(wishes, l.wishes()); len(d) > 0 {
+	if d := different(before, l.versions()); len(d) > 0 {
 		l.Errorf("written: %v", d)
 	}
 	if d := append(different(node1, l.processes("n1")), different(node2, l.processes("n2"))...); len(d) > 0 {
@@ -129,7 +129,7 @@ const liveLimit = time.Minute
 
 func changedOption(l *Lab) {
 	const reader = "nova-compute.service"
-	wishes, before := l.wishes(), map[string]map[string]string{"n1": l.processes("n1"), "n2": l.processes("n2")}
+	objects, before := l.versions(), map[string]map[string]string{"n1": l.processes("n1"), "n2": l.processes("n2")}
 	started := time.Now()
 	if out, err := l.apply(setTimeout(299), "--wait=false"); err != nil {
 		l.Fatalf("%v: %s", err, out)
@@ -154,7 +154,7 @@ func changedOption(l *Lab) {
 			l.Errorf("%s: %s", node, out)
 		}
 	}
-	for _, d := range different(wishes, l.wishes()) {
+	for _, d := range different(objects, l.versions()) {
 		if d != "Secret/n1" && d != "Secret/n2" && !strings.HasPrefix(d, "Region/") {
 			l.Errorf("written, too: %s", d)
 		}
@@ -170,12 +170,12 @@ func uselessPatch(l *Lab) {
 	if err := os.WriteFile(filepath.Join(patches, "more.yaml"), []byte(patch), 0o600); err != nil {
 		l.Fatal(err)
 	}
-	wishes := l.wishes()
+	before := l.versions()
 	out, err := l.apply(func(c map[string]any) { setTimeout(299)(c); c["patchesDir"] = "/run/lab/patches" })
 	if err == nil || !strings.Contains(out, "more.yaml") || !strings.Contains(out, "keystoen") {
 		l.Errorf("the patch was not refused by name: %v: %s", err, out)
 	}
-	if d := different(wishes, l.wishes()); len(d) > 0 {
+	if d := different(before, l.versions()); len(d) > 0 {
 		l.Errorf("written: %v", d)
 	}
 }

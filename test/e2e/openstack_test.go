@@ -26,14 +26,14 @@ func TestOpenStack(t *testing.T) {
 	})
 	t.Run("a second lab up changes nothing", func(t *testing.T) {
 		l := l.on(t)
-		pid, wishes := l.PID("regiond run"), l.wishes()
+		pid, before := l.PID("regiond run"), l.versions()
 		node1, node2 := l.processes("node1"), l.processes("node2")
 		l.Wait(l.Up())
 		l.VM("create", "vm1", "vm2")
 		if l.PID("regiond run") != pid {
 			t.Error("regiond was started again")
 		}
-		if d := different(wishes, l.wishes()); len(d) > 0 {
+		if d := different(before, l.versions()); len(d) > 0 {
 			t.Errorf("written: %v", d)
 		}
 		if d := append(different(node1, l.processes("node1")), different(node2, l.processes("node2"))...); len(d) > 0 {
