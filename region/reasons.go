@@ -211,3 +211,15 @@ const (
 	// ReasonRemovedFromRegion: the server came from region.yaml and is no longer listed there.
 	ReasonRemovedFromRegion = "RemovedFromRegion"
 )
+
+// endBySelf are the reasons of conditions that are not true yet and become so without anybody's help.
+var endBySelf = map[string]bool{
+	ReasonNotChecked: true, ReasonStarting: true, ReasonEarlierGate: true, ReasonRollingOut: true, ReasonClusterNotReady: true, ReasonNodesChanging: true,
+	ReasonProbing: true, ReasonBMCBusy: true, ReasonBMCInitializing: true, ReasonBMCSessionsClosed: true, ReasonMovePending: true,
+	ReasonNotInspected: true, ReasonShuttingDown: true, ReasonNetbooting: true, ReasonWaitingForNetboot: true, ReasonLoadingInstaller: true,
+	ReasonNotInstalled: true, ReasonWaitingForInspection: true, ReasonRetiring: true, ReasonRetired: true, ReasonSurveying: true,
+	ReasonNotYetSeen: true, ReasonWaitingForAgent: true, ReasonWaitingForHeartbeat: true, ReasonWaitingForHealth: true,
+}
+
+// EndsByItself says whether a condition with this reason becomes true without anybody's help.
+func EndsByItself(reason string) bool { return endBySelf[reason] }
