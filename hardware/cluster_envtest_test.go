@@ -313,19 +313,20 @@ func (c *cluster) regiond(t *testing.T, m *machine, listener net.Listener) (*enr
 	if err != nil {
 		t.Fatal(err)
 	}
+	events := mgr.GetEventRecorder("regiond-hardware")
 	url := "https://" + listener.Addr().String()
 	enrolling, err := enrollment.New(enrollment.Config{Client: c.api, RegionName: "r", URL: url, CA: append(append([]byte{}, c.ca.pem...), c.rest.CAData...), GetCertificate: c.ca.serving(t),
 		KubernetesURL: c.rest.Host,
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://127.0.0.1/images/trixie-1", nil
-		}, Log: log})
+		}, Events: events, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	controller := &server.Controller{Client: mgr.GetClient(), Live: c.api, BMCs: m, Guests: server.NoGuests{}, RegionName: "r", Cleanup: enrolling.Cleanup, Log: log}
+	controller := &server.Controller{Client: mgr.GetClient(), Live: c.api, BMCs: m, Guests: server.NoGuests{}, RegionName: "r", Cleanup: enrolling.Cleanup, Events: events, Log: log}
 	static := &discovery.Static{Client: mgr.GetClient(), RegionName: "r", Log: log}
-	searching := &discovery.Discovery{Client: mgr.GetClient(), Live: c.api, RegionName: "r", Log: log, Identify: m.Identify,
+	searching := &discovery.Discovery{Client: mgr.GetClient(), Live: c.api, RegionName: "r", Events: events, Log: log, Identify: m.Identify,
 		Scan: func(_ context.Context, a []netip.AddrPort) ([]netip.AddrPort, error) { return a, nil }}
 	if err := errors.Join(controller.SetupWithManager(ctx, mgr, nil), static.SetupWithManager(mgr), searching.SetupWithManager(mgr, nil)); err != nil {
 		t.Fatal(err)

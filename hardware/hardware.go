@@ -102,13 +102,14 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	if err != nil {
 		return nil, err
 	}
+	events := m.GetEventRecorder("regiond-hardware")
 	images := imageDir(c.ImageDir)
 	enrolling, err := enrollment.New(enrollment.Config{
 		Client: live, RegionName: c.Region.Name, GetCertificate: c.GetCertificate, CA: c.CA,
 		URL:           "https://" + netip.AddrPortFrom(n.Address, enroll.Port).String(),
 		KubernetesURL: c.KubernetesURL,
 		Image:         images.installable("http://" + n.Address.String()),
-		Metrics:       c.Registry, Log: c.Log.With(slog.String("component", "enroll")),
+		Metrics:       c.Registry, Events: events, Log: c.Log.With(slog.String("component", "enroll")),
 	})
 	if err != nil {
 		return nil, err
@@ -119,10 +120,10 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	}
 	n.Sightings = sightings.New(time.Now)
 	controller := &server.Controller{Client: m.GetClient(), Live: live, BMCs: machines, Guests: c.Guests, Sightings: n.Sightings, RegionName: c.Region.Name,
-		Cleanup: enrolling.Cleanup, Log: c.Log.With(slog.String("component", "server"))}
+		Cleanup: enrolling.Cleanup, Events: events, Log: c.Log.With(slog.String("component", "server"))}
 	static := &discovery.Static{Client: m.GetClient(), RegionName: c.Region.Name, Log: c.Log.With(slog.String("component", "discovery"))}
 	searching := &discovery.Discovery{Client: m.GetClient(), Live: live, RegionName: c.Region.Name, Scan: scan, Identify: machines.Identify,
-		Log: c.Log.With(slog.String("component", "discovery"))}
+		Events: events, Log: c.Log.With(slog.String("component", "discovery"))}
 	if err := errors.Join(controller.SetupWithManager(ctx, m, c.Registry), static.SetupWithManager(m), searching.SetupWithManager(m, c.Registry)); err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event/eventtest"
 )
 
 const uuid1 = "6f1c2a3b-4d5e-4f60-8192-a3b4c5d6e7f8"
@@ -116,7 +117,7 @@ func newDiscovery(t *testing.T, l *lab, objects ...client.Object) *Discovery {
 		&region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: region.RegionSpec{Hardware: region.Hardware{Discovery: []region.DiscoveryRange{{Range: "10.98.0.10-10.98.0.50", Credentials: "lab"}}}}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace, Name: "bmc-lab"}, Data: map[string][]byte{"username": []byte("u"), "password": []byte("p")}})
 	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&region.Server{}).WithObjects(objects...).Build()
-	return &Discovery{Client: api, Live: api, RegionName: "r", Scan: l.scan, Identify: l.identify, Log: slog.New(slog.DiscardHandler),
+	return &Discovery{Client: api, Live: api, RegionName: "r", Scan: l.scan, Identify: l.identify, Events: &eventtest.Book{}, Log: slog.New(slog.DiscardHandler),
 		answered: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "x"}, []string{"result"})}
 }
 

@@ -24,6 +24,7 @@ import (
 	"regiond.dev/regiond/hardware/fingerprint"
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 )
 
 // Every is how often the ranges are searched; each time is spread by a tenth.
@@ -40,7 +41,9 @@ type Discovery struct {
 	// Identify logs in and asks a BMC who it is. A BMC that refuses that for good becomes a Server, whose
 	// conditions say why: nothing else would be seen of it.
 	Identify func(ctx context.Context, a bmc.Target) (region.BMCStatus, error)
-	Log      *slog.Logger
+	// Events are the history of servers.
+	Events event.Recorder
+	Log    *slog.Logger
 
 	answered *prometheus.GaugeVec
 
@@ -54,8 +57,8 @@ type Discovery struct {
 
 // SetupWithManager registers it: at start, at changes of the region's spec, and periodically.
 func (d *Discovery) SetupWithManager(m ctrl.Manager, registry prometheus.Registerer) error {
-	if d.Client == nil || d.Live == nil || d.RegionName == "" || d.Scan == nil || d.Identify == nil || d.Log == nil {
-		return errors.New("discovery: Client, Live, RegionName, Scan, Identify and Log are needed")
+	if d.Client == nil || d.Live == nil || d.RegionName == "" || d.Scan == nil || d.Identify == nil || d.Events == nil || d.Log == nil {
+		return errors.New("discovery: Client, Live, RegionName, Scan, Identify, Events and Log are needed")
 	}
 	d.answered = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "regiond_discovery_bmcs", Help: "BMCs in the last search by result."}, []string{"result"})
 	if registry != nil {
@@ -209,6 +212,7 @@ func (d *Discovery) take(ctx context.Context, f found, all []found, claimed clai
 	if err := d.Client.Create(ctx, s); err != nil {
 		return false, err
 	}
+	event.Act(d.Events, s, "Discovered", "its BMC answered at "+f.address.String(), nil)
 	d.Log.Info("discovery: server created", slog.String("server", s.Name), slog.String("bmc", f.address.String()), slog.String("product", f.identity.Product),
 		slog.String("serial", f.identity.SerialNumber), slog.String("uuid", f.identity.SystemUUID))
 	return true, nil
@@ -249,6 +253,7 @@ func (d *Discovery) note(ctx context.Context, s *region.Server, c metav1.Conditi
 		return nil
 	}
 	d.Log.Warn("discovery: BMC address of a known server", slog.String("server", s.Name), slog.String("reason", c.Reason), slog.String("message", c.Message))
+	event.Conditions(d.Events, s, before.Status.Conditions, s.Status.Conditions)
 	return d.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -21,6 +21,7 @@ import (
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/condition"
+	"regiond.dev/regiond/region/event"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -207,7 +208,29 @@ func (s *Server) record(ctx context.Context, srv *region.Server, out any, set fu
 	if err := s.Client.Status().Patch(ctx, srv, client.MergeFrom(before)); err != nil {
 		return nil, fmt.Errorf("server %s: record the installer's report: %w", srv.Name, err)
 	}
+	s.tell(srv, before.Status.Installation)
 	return out, nil
+}
+
+// tell records that an installation is in another stage than before.
+func (s *Server) tell(srv *region.Server, before *region.InstallationStatus) {
+	now := srv.Status.Installation
+	if now == nil || before != nil && before.Stage == now.Stage {
+		return
+	}
+	reason, note := "Installation"+string(now.Stage), "the installer reported from RAM"
+	switch {
+	case now.Stage == region.StageFailed:
+		event.Act(s.Events, srv, reason, "the installer did not install", errors.New(now.Message))
+		return
+	case now.Adopted != nil:
+		reason, note = "InstallationAdopted", fmt.Sprintf("disk %s already holds this server's installation of image %s, which is kept", now.Disk, now.Image)
+	case now.Stage == region.StageWriting:
+		note = fmt.Sprintf("disk %s is being overwritten with image %s", now.Disk, now.Image)
+	case now.Stage == region.StageInstalled:
+		note = fmt.Sprintf("image %s is on disk %s", now.Image, now.Disk)
+	}
+	event.Act(s.Events, srv, reason, note, nil)
 }
 
 // sameMachine checks that a report comes from the machine that the ticket was given to. Its source

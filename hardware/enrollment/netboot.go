@@ -17,6 +17,7 @@ import (
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 )
 
 // Machine is what is known of a machine that asks what to boot.
@@ -94,6 +95,7 @@ func (s *Server) noteContradiction(ctx context.Context, srv *region.Server, m Ma
 			"if it is, correct what its firmware or its BMC says", m.MAC, m.UUID, m.Serial, known.SystemUUID, known.SerialNumber)}) {
 		return nil
 	}
+	event.Conditions(s.Events, srv, before.Status.Conditions, srv.Status.Conditions)
 	return s.Client.Status().Patch(ctx, srv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

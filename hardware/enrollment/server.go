@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/machine/diskimage"
+	"regiond.dev/regiond/region/event"
 )
 
 // Config of the server.
@@ -39,7 +40,9 @@ type Config struct {
 	SignTimeout time.Duration
 	Now         func() time.Time
 	Metrics     prometheus.Registerer
-	Log         *slog.Logger
+	// Events are the history of servers.
+	Events event.Recorder
+	Log    *slog.Logger
 }
 
 // ErrNoImage says that no node image was built yet.
@@ -56,8 +59,8 @@ type Server struct {
 
 // New checks the configuration.
 func New(c Config) (*Server, error) {
-	if c.Client == nil || c.RegionName == "" || c.URL == "" || c.KubernetesURL == "" || c.Image == nil || c.Log == nil {
-		return nil, errors.New("enroll server: Client, RegionName, URL, KubernetesURL, Image and Log are needed")
+	if c.Client == nil || c.RegionName == "" || c.URL == "" || c.KubernetesURL == "" || c.Image == nil || c.Events == nil || c.Log == nil {
+		return nil, errors.New("enroll server: Client, RegionName, URL, KubernetesURL, Image, Events and Log are needed")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

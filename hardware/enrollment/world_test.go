@@ -36,6 +36,7 @@ import (
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event/eventtest"
 )
 
 const (
@@ -83,6 +84,7 @@ func (s *signer) sign(t testing.TB, c *x509.Certificate, public any) []byte {
 
 // world is an enroll server with two servers in its region.
 type world struct {
+	events eventtest.Book
 	t      testing.TB
 	api    client.Client
 	signer *signer
@@ -137,7 +139,7 @@ func newWorld(t testing.TB) *world {
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://10.99.0.1/images/trixie-1", w.image
 		},
-		SignTimeout: time.Second, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)})
+		SignTimeout: time.Second, Events: &w.events, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

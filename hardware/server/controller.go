@@ -23,6 +23,7 @@ import (
 	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/hardware/sightings"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -54,8 +55,10 @@ type Controller struct {
 	RegionName string
 	// Cleanup removes what others keep for a server that is deleted, retired or installed again: its tokens.
 	Cleanup func(ctx context.Context, s *region.Server) error
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Events are the history of servers and their hosts.
+	Events event.Recorder
+	Now    func() time.Time
+	Log    *slog.Logger
 
 	metrics      metrics
 	observations observations
@@ -100,6 +103,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	c.report(before, s)
+	if d.Accepted {
+		event.Act(c.Events, s, "ReinstallationAccepted", fmt.Sprintf("the system that is installed is given up for a new one, as spec.reinstallAfter %s asks for",
+			stamp(wish.Spec.ReinstallAfter.Time)), nil)
+	}
 	if err := c.host(ctx, s, wish, d); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -299,6 +306,7 @@ func (c *Controller) remove(ctx context.Context, s *region.Server) error {
 	if err := c.Client.Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return err
 	}
+	event.Act(c.Events, s, "Removed", "the server is forgotten; its host's rights are revoked", nil)
 	c.Log.Info("server removed", slog.String("server", s.Name), slog.String("uid", string(s.UID)))
 	return nil
 }
@@ -376,11 +384,7 @@ func duplicates(ctx context.Context, r client.Reader, s *region.Server) ([]strin
 // report logs and counts what changed.
 func (c *Controller) report(before, after *region.Server) {
 	c.metrics.phase(before.Name, after.Status.Phase)
-	for _, n := range after.Status.Conditions {
-		old := slices.IndexFunc(before.Status.Conditions, func(o metav1.Condition) bool { return o.Type == n.Type })
-		if old >= 0 && before.Status.Conditions[old].Status == n.Status && before.Status.Conditions[old].Reason == n.Reason {
-			continue
-		}
+	for _, n := range event.Conditions(c.Events, after, before.Status.Conditions, after.Status.Conditions) {
 		c.Log.Info("condition changed", slog.String("server", after.Name), slog.String("condition", n.Type), slog.String("status", string(n.Status)),
 			slog.String("reason", n.Reason), slog.String("message", n.Message))
 	}
@@ -388,8 +392,8 @@ func (c *Controller) report(before, after *region.Server) {
 
 // Init checks the configuration and fills in what was left out.
 func (c *Controller) Init(registry registerer) error {
-	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.Guests == nil || c.RegionName == "" || c.Log == nil {
-		return errors.New("server controller: Client, Live, BMCs, Guests, RegionName and Log are needed")
+	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.Guests == nil || c.RegionName == "" || c.Events == nil || c.Log == nil {
+		return errors.New("server controller: Client, Live, BMCs, Guests, RegionName, Events and Log are needed")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -12,6 +12,7 @@ import (
 
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 )
 
 // Timeouts of one exchange with a BMC. Powering off and on is waited for until it is observed.
@@ -205,11 +206,21 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 		result = "failed"
 	}
 	c.metrics.orders.WithLabelValues(actionName(action), result).Inc()
+	event.Act(c.Events, s, actionName(action), orderNote(access, consent), err)
 	if err != nil {
 		log.Warn("BMC did not carry out an order", slog.Any("error", err), slog.Time("nextTry", o.NextTry))
 		return
 	}
 	log.Info("power action done", slog.String("power", string(power)))
+}
+
+// orderNote says which BMC was given an order, and who allowed it if it disturbs what the machine runs.
+func orderNote(access bmc.Target, consent region.Consent) string {
+	note := "ordered at the BMC " + access.Address.String()
+	if consent != "" {
+		note += ", by consent: " + string(consent)
+	}
+	return note
 }
 
 func actionName(a Action) string {

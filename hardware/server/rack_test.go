@@ -26,6 +26,7 @@ import (
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event/eventtest"
 )
 
 var (
@@ -79,7 +80,7 @@ func newRack(t *testing.T, seed uint64, ca []byte, scheme *runtime.Scheme) *rack
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://10.99.0.1/images", nil
 		},
-		Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)})
+		Events: &eventtest.Book{}, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func (r *rack) declare(name string, b *box) {
 func (r *rack) restart() {
 	r.killed = false
 	r.control = &server.Controller{Client: r.api, Live: r.api, BMCs: r, Guests: rackGuests{r}, RegionName: "r", Cleanup: r.enroll.Cleanup,
-		Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)}
+		Events: &eventtest.Book{}, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)}
 	if err := r.control.Init(nil); err != nil {
 		r.violate("%v", err)
 	}

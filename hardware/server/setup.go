@@ -18,6 +18,7 @@ import (
 
 	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
+	history "regiond.dev/regiond/region/event"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -63,7 +64,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 	return ctrl.NewControllerManagedBy(m).
 		For(&region.Server{}).
 		Watches(&region.Server{}, same).
-		Watches(&region.Host{}, sameName).
+		Watches(&region.Host{}, sameName, builder.WithPredicates(c.told())).
 		Watches(&region.Region{}, all).
 		Watches(&coordinationv1.Lease{}, sameName, builder.WithPredicates(inNamespace(host.Namespace), revived())).
 		Watches(&corev1.Secret{}, secrets, builder.WithPredicates(inNamespace(Namespace), predicate.ResourceVersionChangedPredicate{})).
@@ -85,6 +86,15 @@ func (c *Controller) requests(ctx context.Context, take func(*region.Server) boo
 		}
 	}
 	return r
+}
+
+// told records what the agents of hosts say of them in conditions, and lets everything pass.
+func (c *Controller) told() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*region.Host), e.ObjectNew.(*region.Host)
+		history.Conditions(c.Events, after, before.Status.Conditions, after.Status.Conditions)
+		return true
+	}}
 }
 
 // revived lets pass a heartbeat that comes after a silence. That one fails to come is found by the

@@ -30,6 +30,7 @@ import (
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event/eventtest"
 	hostpkg "regiond.dev/regiond/region/host"
 )
 
@@ -42,8 +43,9 @@ const (
 // world is one machine with its BMC, and the clock that both sides live by. Its methods never look at
 // what regiond keeps; regiond sees it through BMC, netboot and enroll API only.
 type world struct {
-	t   *testing.T
-	now time.Time
+	events eventtest.Book
+	t      *testing.T
+	now    time.Time
 
 	// BMC
 	silent   bool
@@ -284,7 +286,7 @@ func newWorld(t *testing.T) *world {
 		Image: func() (diskimage.Manifest, string, error) {
 			return diskimage.Manifest{Version: "trixie-1"}, "http://10.99.0.1/images/trixie-1", nil
 		},
-		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)})
+		Events: &w.events, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,7 @@ func newWorld(t *testing.T) *world {
 // controller is regiond after a start.
 func (w *world) controller() *server.Controller {
 	c := &server.Controller{Client: w.api, Live: w.api, BMCs: w, Guests: &w.guests, RegionName: "r", Cleanup: w.enroll.Cleanup,
-		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)}
+		Events: &w.events, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler)}
 	if err := c.Init(nil); err != nil {
 		w.t.Fatal(err)
 	}
