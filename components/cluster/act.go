@@ -19,6 +19,7 @@ import (
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
+	"regiond.dev/regiond/region/event"
 )
 
 // act carries out a decision, in a fixed order.
@@ -195,6 +196,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	}
 	pruned, err := rollout.Prune(ctx, t.Live, plan.Owned(t.cluster.Name), t.state.Objects)
 	for _, p := range pruned {
+		event.Act(t.Events, t.cluster, "Removed", p.String()+" is no longer declared", nil)
 		t.log.Info("removed, it is not wished any more", slog.String("object", p.String()))
 	}
 	if err != nil {

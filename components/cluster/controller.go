@@ -92,7 +92,8 @@ func Setup(m manager.Manager, c Config) error {
 		return fmt.Errorf("openstack: %w", err)
 	}
 	controller := &Controller{Client: lagging, Live: live, Metadata: metadata, Region: c.Region, DataDir: c.DataDir,
-		Compose: (*openstack.Composer).Next, Cloud: Prober{Log: c.Log}, Space: freeSpace, Own: ownFolder, Pin: c.Pin, Now: time.Now, Log: log}
+		Compose: (*openstack.Composer).Next, Cloud: Prober{Log: c.Log}, Space: freeSpace, Own: ownFolder, Pin: c.Pin,
+		Events: m.GetEventRecorder("regiond-openstack"), Now: time.Now, Log: log}
 	start := func(ctx context.Context) error {
 		if err := unchecked(ctx, live, time.Now()); err != nil {
 			return err
@@ -195,7 +196,7 @@ func ours() labels.Selector {
 // Init checks what the controller was given, and registers its metrics.
 func (c *Controller) Init(registry prometheus.Registerer) error {
 	if c.Client == nil || c.Live == nil || c.Metadata == nil || c.Region == nil || c.DataDir == "" || c.Templates == nil || c.Compose == nil || c.Cloud == nil ||
-		c.Space == nil || c.Own == nil || c.Pin == nil || c.Now == nil || c.Log == nil {
+		c.Space == nil || c.Own == nil || c.Pin == nil || c.Events == nil || c.Now == nil || c.Log == nil {
 		return errors.New("openstack controller: every field must be set")
 	}
 	return c.metrics.register(registry)

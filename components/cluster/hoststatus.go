@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 )
 
 // summarise nodes in the status of their cluster: how many there are, and those that are not ready first, as far as they fit.
@@ -83,7 +85,21 @@ func (c *Controller) writeOpenStack(ctx context.Context, h *region.Host, state *
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("host %s: write its state in OpenStack: %w", h.Name, err)
 	}
+	c.tellHost(h, before.Status.OpenStack, state)
 	return nil
+}
+
+// tellHost records that a host came into service in OpenStack, or went out of it.
+func (c *Controller) tellHost(h *region.Host, was, is *region.HostOpenStack) {
+	ready := func(s *region.HostOpenStack) bool { return s != nil && s.Ready }
+	switch {
+	case is == nil:
+		event.Act(c.Events, h, "LeftCluster", "the host is not one of OpenStack cluster "+was.Cluster+" any more", nil)
+	case ready(is) && !ready(was):
+		event.Act(c.Events, h, "ServicesUp", "its services in OpenStack cluster "+is.Cluster+" are up", nil)
+	case ready(was) && !ready(is):
+		event.Act(c.Events, h, "ServicesNotReady", "its services in OpenStack cluster "+is.Cluster, errors.New(is.Message))
+	}
 }
 
 // clearHosts takes a cluster that is removed out of the status of Hosts.

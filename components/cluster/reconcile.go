@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -21,6 +19,7 @@ import (
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event"
 )
 
 // Finalizer on an OpenStackCluster: nothing is made for it before this was written.
@@ -50,8 +49,10 @@ type Controller struct {
 	Own func(Folder) error
 	// Pin keeps the images of a set on this host.
 	Pin func(context.Context, oci.Set) error
-	Now func() time.Time
-	Log *slog.Logger
+	// Events are the history of clusters and their hosts.
+	Events event.Recorder
+	Now    func() time.Time
+	Log    *slog.Logger
 
 	metrics metrics
 	memory  memory
@@ -165,11 +166,7 @@ func (t *turn) report(ctx context.Context, d Decision) error {
 	if err := t.Live.Status().Patch(ctx, t.cluster, client.MergeFrom(before)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, n := range s.Conditions {
-		old := slices.IndexFunc(before.Status.Conditions, func(o metav1.Condition) bool { return o.Type == n.Type })
-		if old >= 0 && before.Status.Conditions[old].Status == n.Status && before.Status.Conditions[old].Reason == n.Reason {
-			continue
-		}
+	for _, n := range event.Conditions(t.Events, t.cluster, before.Status.Conditions, s.Conditions) {
 		t.log.Info("condition changed", slog.String("condition", n.Type), slog.String("status", string(n.Status)),
 			slog.String("reason", n.Reason), slog.String("message", n.Message))
 	}
@@ -198,6 +195,7 @@ func (c *Controller) remove(ctx context.Context, cluster *region.OpenStackCluste
 	}
 	c.memory.forget(cluster.UID)
 	c.metrics.gone(cluster.Name)
+	event.Act(c.Events, cluster, "Removed", "all objects of the cluster are removed; its data is kept in "+openstack.DataDir(c.DataDir, cluster.Name), nil)
 	c.Log.Info("OpenStack cluster removed; its data is kept", slog.String("cluster", cluster.Name), slog.String("uid", string(cluster.UID)),
 		slog.String("data", openstack.DataDir(c.DataDir, cluster.Name)))
 	return ctrl.Result{}, nil

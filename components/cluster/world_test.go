@@ -45,6 +45,7 @@ import (
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/event/eventtest"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -57,6 +58,7 @@ func TestMain(m *testing.M) {
 // world is an API server without controllers, a kubelet that is quick, and a cloud that does as the test says.
 type world struct {
 	t      *testing.T
+	events eventtest.Book
 	api    client.Client
 	dir    string
 	now    time.Time
@@ -225,7 +227,7 @@ func (w *world) controller() *cluster.Controller {
 	if err := w.api.Get(w.t.Context(), client.ObjectKey{Name: "r1"}, reg); err != nil {
 		w.t.Fatal(err)
 	}
-	c := &cluster.Controller{Client: w.api, Live: w.api, Metadata: w.api, Region: reg, DataDir: w.dir, Compose: w.compose,
+	c := &cluster.Controller{Events: &w.events, Client: w.api, Live: w.api, Metadata: w.api, Region: reg, DataDir: w.dir, Compose: w.compose,
 		Templates: &plan.Templates{API: w.api, Own: w.composer, Earlier: w.earlier}, Cloud: w.cloud,
 		Space: func(string) (uint64, uint64, error) { return w.free, 100 << 30, nil },
 		Pin: func(_ context.Context, set oci.Set) error {

@@ -1,0 +1,41 @@
+package cluster_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestHistory: the Events of a cluster tell what was passed and what was removed, each once.
+func TestHistory(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	w.turn(c)
+	history := w.events.Lines("lab: ")
+	for _, want := range []string{"lab: Normal Proved: MariaDB is True: ", "lab: Normal Proved: Neutron is True: ", "lab: Normal Applied: Configured is True: ",
+		"lab: Normal Ready: Ready is True: "} {
+		n := 0
+		for _, l := range history {
+			if strings.HasPrefix(l, want) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("got %d Events %q, want 1; all of them:\n%s", n, want, strings.Join(history, "\n"))
+		}
+	}
+	w.turn(c)
+	if later := w.events.Lines("lab: "); !slices.Equal(later, history) {
+		t.Errorf("Events of a turn in which nothing happened:\n%s", strings.Join(later[len(history):], "\n"))
+	}
+	w.must(w.api.Delete(t.Context(), w.cluster(), client.PropagationPolicy("Background")))
+	for range 3 {
+		w.turn(c)
+	}
+	if removed := w.events.Lines("lab: Normal Removed: all objects of the cluster"); len(removed) != 1 {
+		t.Errorf("got %d Events of the cluster's removal, want 1; all of them:\n%s", len(removed), strings.Join(w.events.Lines("lab: "), "\n"))
+	}
+}
