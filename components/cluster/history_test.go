@@ -12,8 +12,12 @@ import (
 func TestHistory(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
-	w.until(always(c), "ready", w.ready)
+	w.host("node1", "10.99.0.101")
+	w.until(always(c), "ready", func() bool { w.agents("node1"); return w.ready() })
 	w.turn(c)
+	if up := w.events.Lines("node1: Normal ServicesUp: "); len(up) != 1 {
+		t.Errorf("got %d Events of a host whose services came up, want 1; all of them:\n%s", len(up), strings.Join(w.events.Lines("node1: "), "\n"))
+	}
 	history := w.events.Lines("lab: ")
 	for _, want := range []string{"lab: Normal Proved: MariaDB is True: ", "lab: Normal Proved: Neutron is True: ", "lab: Normal Applied: Configured is True: ",
 		"lab: Normal Ready: Ready is True: "} {
@@ -37,5 +41,8 @@ func TestHistory(t *testing.T) {
 	}
 	if removed := w.events.Lines("lab: Normal Removed: all objects of the cluster"); len(removed) != 1 {
 		t.Errorf("got %d Events of the cluster's removal, want 1; all of them:\n%s", len(removed), strings.Join(w.events.Lines("lab: "), "\n"))
+	}
+	if left := w.events.Lines("node1: Normal LeftCluster: "); len(left) != 1 {
+		t.Errorf("got %d Events of a host whose cluster was removed, want 1; all of them:\n%s", len(left), strings.Join(w.events.Lines("node1: "), "\n"))
 	}
 }
