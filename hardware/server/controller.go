@@ -381,15 +381,6 @@ func duplicates(ctx context.Context, r client.Reader, s *region.Server) ([]strin
 	return Duplicates(candidates, s), nil
 }
 
-// report logs and counts what changed.
-func (c *Controller) report(before, after *region.Server) {
-	c.metrics.phase(before.Name, after.Status.Phase)
-	for _, n := range event.Conditions(c.Events, after, before.Status.Conditions, after.Status.Conditions) {
-		c.Log.Info("condition changed", slog.String("server", after.Name), slog.String("condition", n.Type), slog.String("status", string(n.Status)),
-			slog.String("reason", n.Reason), slog.String("message", n.Message))
-	}
-}
-
 // Init checks the configuration and fills in what was left out.
 func (c *Controller) Init(registry registerer) error {
 	if c.Client == nil || c.Live == nil || c.BMCs == nil || c.Guests == nil || c.RegionName == "" || c.Events == nil || c.Log == nil {

@@ -214,15 +214,6 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 	log.Info("power action done", slog.String("power", string(power)))
 }
 
-// orderNote says which BMC was given an order, and who allowed it if it disturbs what the machine runs.
-func orderNote(access bmc.Target, consent region.Consent) string {
-	note := "ordered at the BMC " + access.Address.String()
-	if consent != "" {
-		note += ", by consent: " + string(consent)
-	}
-	return note
-}
-
 func actionName(a Action) string {
 	switch a.(type) {
 	case Survey:

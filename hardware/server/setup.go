@@ -18,7 +18,6 @@ import (
 
 	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
-	history "regiond.dev/regiond/region/event"
 	"regiond.dev/regiond/region/host"
 )
 
@@ -86,15 +85,6 @@ func (c *Controller) requests(ctx context.Context, take func(*region.Server) boo
 		}
 	}
 	return r
-}
-
-// told records what the agents of hosts say of them in conditions, and lets everything pass.
-func (c *Controller) told() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, after := e.ObjectOld.(*region.Host), e.ObjectNew.(*region.Host)
-		history.Conditions(c.Events, after, before.Status.Conditions, after.Status.Conditions)
-		return true
-	}}
 }
 
 // revived lets pass a heartbeat that comes after a silence. That one fails to come is found by the
