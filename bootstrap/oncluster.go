@@ -134,11 +134,11 @@ func (r *run) applyRegion(ctx context.Context) error {
 	if err := r.importer.Sync(ctx); err != nil {
 		r.log.Error("credentials not imported", "error", err)
 	}
-	wish, err := r.region.Wish()
+	desired, err := r.region.Desired()
 	if err != nil {
 		return err
 	}
-	if err := addons.Apply(ctx, r.client, wish); err != nil {
+	if err := addons.Apply(ctx, r.client, desired); err != nil {
 		return err
 	}
 	stored := &region.Region{}

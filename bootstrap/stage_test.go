@@ -81,13 +81,13 @@ func TestInterruptedStageIsTold(t *testing.T) {
 	}
 }
 
-func TestRegionObjectIsAWishOnly(t *testing.T) {
+func TestRegionObjectIsOnlyDeclared(t *testing.T) {
 	r := &region.Region{}
 	r.Name = "tokyo"
 	r.UID = "set-by-the-api"
 	r.Spec.Networks.Provisioning.CIDR = "10.20.0.0/24"
 	region.Default(r)
-	o, err := r.Wish()
+	o, err := r.Desired()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +95,6 @@ func TestRegionObjectIsAWishOnly(t *testing.T) {
 		t.Errorf("%v", o.Object)
 	}
 	if _, has := o.Object["status"]; has {
-		t.Errorf("status is part of the wish")
+		t.Errorf("status is part of the desired object")
 	}
 }

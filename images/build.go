@@ -177,7 +177,7 @@ func (c *Config) assemble(ctx context.Context, rec *recipe, root *rootfs, versio
 	return replaceDir(a.out, filepath.Join(c.Dir, nodeDir, version))
 }
 
-// writeManifest comes last: a folder without it is no image.
+// writeManifest comes last: a folder without it is not an image.
 func (a *assembly) writeManifest(mbr []byte, partitions []diskimage.Partition) error {
 	return diskimage.WriteManifest(a.out, &diskimage.Manifest{
 		Version: a.version, MBR: mbr, Partitions: partitions, KernelRelease: a.kernel,

@@ -107,7 +107,7 @@ func ReadIdentity(path string) (identity.Identity, error) {
 		return id, fmt.Errorf("identity %s: %w; install the server again", path, err)
 	}
 	if !hostname.MatchString(id.Hostname) {
-		return id, fmt.Errorf("identity %s: hostname %q is no DNS label", path, id.Hostname)
+		return id, fmt.Errorf("identity %s: hostname %q is not a DNS label", path, id.Hostname)
 	}
 	var names []string
 	for _, i := range id.Network.Interfaces {

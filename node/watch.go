@@ -121,8 +121,8 @@ func (k *kubernetes) watchConfiguration(ctx context.Context, version string, cha
 	return nil
 }
 
-// follow gives the configuration of this host, and then each change of it, until the context ends. A Secret that is deleted is no
-// word: what a host runs is not stopped by that.
+// follow gives the configuration of this host, and then each change of it, until the context ends. A Secret that is deleted
+// says nothing: what a host runs is not stopped by that.
 func (k *kubernetes) follow(ctx context.Context, changed func(content string), failed func(error)) {
 	retry := backoff.Backoff{First: firstRetry, Most: time.Minute}
 	for {

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// AnnotationComputeOf on a Host names the OpenStack clusters, separated by commas, whose compute services the host was given. It is
-// written before the first configuration of a cluster is handed to the host. A cluster is taken out only after it was shown that none
-// of its guests is on the host, so a Host without the name of a cluster never ran guests of it, or runs none any more. Agents may not
-// write it: they may write the status of their Host only.
+// AnnotationComputeOf on a Host names the OpenStack clusters, separated by commas, whose compute
+// services the host was given. It is written before the first configuration of a cluster is handed
+// to the host. A cluster is taken out only after it was shown that none of its guests is on the
+// host, so a Host without the name of a cluster never ran guests of it, or runs none any more.
+// Agents may not write it: they may write the status of their Host only.
 const AnnotationComputeOf = "regiond.dev/compute-of"
 
 // ComputeOf returns the names of the OpenStack clusters whose compute services the host was given, sorted.

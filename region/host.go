@@ -35,10 +35,10 @@ type HostList struct {
 	Items           []Host `json:"items"`
 }
 
-// HostSpec is what is wished of an installed system.
+// HostSpec says what an installed system is to be.
 type HostSpec struct {
-	// ServerUID is the UID of the Server that this system was installed on; empty for a machine that regiond did not install and that
-	// was enrolled.
+	// ServerUID is the UID of the Server that this system was installed on; empty for a machine that
+	// regiond did not install and that was enrolled.
 	ServerUID string `json:"serverUID"`
 	// Role of the host.
 	Role Role `json:"role"`

@@ -25,7 +25,7 @@ const (
 	ReleaseGazpacho OpenStackRelease = "gazpacho" // 2026.1, Debian forky
 )
 
-// OpenStackDeclaration is what is wished of one OpenStack cluster.
+// OpenStackDeclaration declares one OpenStack cluster.
 type OpenStackDeclaration struct {
 	// Name of the cluster, a DNS label (RFC 1123). Its pods are in the namespace openstack-NAME.
 	// +kubebuilder:validation:MaxLength=40
@@ -258,7 +258,8 @@ type OpenStackClusterStatus struct {
 	NodesTotal int32 `json:"nodesTotal,omitempty"`
 	// +optional
 	NodesReady int32 `json:"nodesReady,omitempty"`
-	// Nodes of the cluster, those that are not ready first, and not more than MaxListedNodes. Each one's own state is in the status of its Host.
+	// Nodes of the cluster, those that are not ready first, and not more than MaxListedNodes. Each
+	// one's own state is in the status of its Host.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -275,7 +276,7 @@ type OpenStackService struct {
 	// Version of the Debian package that it runs.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Ready is true if all its pods are, and run what is wished.
+	// Ready is true if all its pods are, and run what is desired.
 	Ready bool `json:"ready"`
 	// Message says why it is not ready.
 	// +optional

@@ -2,8 +2,9 @@ package region
 
 import "path"
 
-// ProfileOf is the profile of a declared server, as far as the file says: the one that it names, else the first that matches. sure is
-// false if an earlier profile, or this one, asks for what only an inventory tells. Nil: none matches for sure.
+// ProfileOf is the profile of a declared server, as far as the file says: the one that it names,
+// else the first that matches. sure is false if an earlier profile, or this one, asks for what only
+// an inventory tells. Nil: none matches for sure.
 func ProfileOf(h *Hardware, s StaticServer) (p *Profile, sure bool) {
 	sure = true
 	for i := range h.Profiles {

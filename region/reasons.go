@@ -16,8 +16,8 @@ const (
 	ReasonSchemaJobFailed = "SchemaJobFailed"
 	// ReasonFirstProbe: the service runs and has not been probed yet.
 	ReasonFirstProbe = "Probing"
-	// ReasonProbeFailed: the service runs and its last probe failed. It is probed again every few seconds, or every minute if somebody
-	// has to change something first.
+	// ReasonProbeFailed: the service runs and its last probe failed. It is probed again every few
+	// seconds, or every minute if somebody has to change something first.
 	ReasonProbeFailed = "ProbeFailed"
 	// ReasonEarlierGate: a gate that comes before, or that the service needs, has not been passed.
 	ReasonEarlierGate = "EarlierGate"
@@ -78,8 +78,8 @@ const (
 const (
 	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The last one stays in force.
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
-	// ReasonConfigurationUnknown: the configuration is in a format that the host's agent does not know, or has fields that it does not
-	// know. The last one stays in force.
+	// ReasonConfigurationUnknown: the configuration is in a format that the host's agent does not
+	// know, or has fields that it does not know. The last one stays in force.
 	ReasonConfigurationUnknown = "ConfigurationUnknown"
 )
 

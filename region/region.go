@@ -6,7 +6,7 @@ import (
 	"regiond.dev/regiond/machine/inventory"
 )
 
-// Region is one cloud region: the whole wish of an operator, as written in region.yaml.
+// Region is one cloud region: the whole declaration of an operator, as written in region.yaml.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -210,8 +210,8 @@ type StaticServer struct {
 	// Default "manual".
 	// +optional
 	Power PowerPolicy `json:"power,omitempty"`
-	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system UUID nor a serial number of its
-	// own: a machine without one of them is not taken for this server.
+	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system
+	// UUID nor a serial number of its own: a machine without one of them is not taken for this server.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// hops are the legal changes of release: OpenStack supports upgrades from one release to the next, and from one SLURP release to the
-// next SLURP one (OpenStack TC resolution of 2022-02-10 on the release cadence). 2025.1 (epoxy) and 2026.1 (gazpacho) are SLURP
-// releases, 2025.2 (flamingo) between them is not.
+// hops are the legal changes of release: OpenStack supports upgrades from one release to the next,
+// and from one SLURP release to the next SLURP one (OpenStack TC resolution of 2022-02-10 on the
+// release cadence). 2025.1 (epoxy) and 2026.1 (gazpacho) are SLURP releases, 2025.2 (flamingo)
+// between them is not.
 var hops = []struct {
 	from, to OpenStackRelease
 	// blocked says why regiond does not make a legal hop.
@@ -59,7 +60,8 @@ func releaseNames() string {
 // novas are the major versions of Nova in each release (releases.openstack.org).
 var novas = map[string]OpenStackRelease{"31": ReleaseEpoxy, "33": ReleaseGazpacho}
 
-// ReleaseOfNova is the release that a Debian version of Nova is of, e.g. epoxy for 2:31.0.0-6; empty if it is of none that regiond knows.
+// ReleaseOfNova is the release that a Debian version of Nova is of, e.g. epoxy for 2:31.0.0-6;
+// empty if it is of none that regiond knows.
 func ReleaseOfNova(version string) OpenStackRelease {
 	if _, after, epoch := strings.Cut(version, ":"); epoch {
 		version = after

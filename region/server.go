@@ -42,8 +42,8 @@ type ServerSpec struct {
 	// Profile overrides the matching of profiles.
 	// +optional
 	Profile string `json:"profile,omitempty"`
-	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system UUID nor a serial number of its
-	// own: a machine without one of them is not taken for this server.
+	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system
+	// UUID nor a serial number of its own: a machine without one of them is not taken for this server.
 	// +optional
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`

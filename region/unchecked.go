@@ -9,9 +9,10 @@ import (
 // notChecked is said of what the running regiond has not looked at.
 const notChecked = "not checked yet: regiond has not looked at it since it started; nothing to do"
 
-// Unchecked marks what a status says from before a time as not checked yet: it is what an earlier regiond saw, and the host may have
-// been restarted since. regiond does this with all clusters at its start. Whoever reads a status while regiond starts does it with the
-// time of that start. Times of conditions have no fractions of seconds.
+// Unchecked marks what a status says from before a time as not checked yet: it is what an earlier
+// regiond saw, and the host may have been restarted since. regiond does this with all clusters at
+// its start. Whoever reads a status while regiond starts does it with the time of that start. Times
+// of conditions have no fractions of seconds.
 func (c *OpenStackCluster) Unchecked(before, now time.Time) {
 	old := false
 	for i := range c.Status.Conditions {

@@ -67,8 +67,8 @@ func (w *table) controlPlane(c ControlPlane) {
 	}
 	if k := c.Certificate; k != nil {
 		w.row()
-		w.row("FIRST CERTIFICATE TO END", "IN", "ON")
-		in := "ended"
+		w.row("NEXT CERTIFICATE EXPIRY", "IN", "ON")
+		in := "expired"
 		if left := k.NotAfter.Sub(w.now); left > 0 {
 			in = duration.HumanDuration(left)
 		}
@@ -122,7 +122,7 @@ func dash(s string) string {
 	return s
 }
 
-// clip keeps a process' last words from breaking the table; -o json has all of them, and so has its log.
+// clip keeps the end of a process' log from breaking the table; -o json has all of them, and so has its log.
 func clip(s string) string {
 	const longest = 100
 	if len(s) <= longest {

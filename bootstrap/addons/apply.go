@@ -14,12 +14,12 @@ import (
 )
 
 // Apply applies objects in order, server-side, taking over fields that others changed: what is
-// written in the manifests is the wish.
+// written in the manifests is desired.
 func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
-		// The client fills in what the server answered; the caller's object stays a wish.
-		wish := client.ApplyConfigurationFromUnstructured(o.DeepCopy())
-		if err := c.Apply(ctx, wish, client.FieldOwner(region.FieldManager), client.ForceOwnership); err != nil {
+		// The client fills in what the server answered; the caller's object stays as it is.
+		desired := client.ApplyConfigurationFromUnstructured(o.DeepCopy())
+		if err := c.Apply(ctx, desired, client.FieldOwner(region.FieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), key(o), err)
 		}
 	}

@@ -32,7 +32,7 @@ func NewImporter(c client.Client, credentials []region.Credential) *Importer {
 }
 
 // Sync reads every file and applies its Secret. A file that can't be read leaves the Secret of an
-// earlier time in place: servers in operation stay manageable while someone mends the file.
+// earlier time in place: servers in operation stay manageable while someone repairs the file.
 // Applying what is already there changes nothing, not even the resourceVersion.
 func (i *Importer) Sync(ctx context.Context) error {
 	var errs []error

@@ -1,5 +1,5 @@
-// Command regiond-node is the agent on the hosts of a region: see package node. On a node that is a namespace it is also the first
-// process: see package supervisor.
+// Command regiond-node is the agent on the hosts of a region: see package node. On a node that is a
+// namespace it is also the first process: see package supervisor.
 package main
 
 import (

@@ -154,8 +154,8 @@ func (a applyFlags) approved(cmd *cobra.Command, p *plan.Plan) error {
 	return err
 }
 
-// keepForService gives the installed service the file that was applied: it declares what is in its own file whenever it starts, and
-// would undo the rest otherwise.
+// keepForService gives the installed service the file that was applied: it declares what is in its
+// own file whenever it starts, and would undo the rest otherwise.
 func keepForService(file string, planned *plannedRegion, show func(string)) error {
 	given, err := filepath.Abs(file)
 	if err != nil {

@@ -39,8 +39,8 @@ func profilesOf(ctx context.Context, api client.Client, r *region.Region) (map[s
 	return profiles, nil
 }
 
-// hostOutputs are what a host becomes by its profile: its network, and what is appended to its kernel's command line. MAC addresses that
-// only an inventory tells are shown as <mac:INTERFACE>.
+// hostOutputs are what a host becomes by its profile: its network, and what is appended to its
+// kernel's command line. MAC addresses that only an inventory tells are shown as <mac:INTERFACE>.
 func hostOutputs(name string, p *region.Profile) ([]configgen.Output, error) {
 	network, refused := server.ResolveNetwork(p.Network, expectedNICs(p.Network))
 	if refused != nil {

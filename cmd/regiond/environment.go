@@ -13,8 +13,8 @@ var proxyVariables = []string{
 // downloads are the commands that fetch from elsewhere: packages of images. `lab up` does so for images that are missing.
 var downloads = []string{"regiond image build", "regiond lab up"}
 
-// ignoreProxy makes this process and those that it starts connect directly. Company hosts have a proxy in their environment, which
-// reaches no address of a region.
+// ignoreProxy makes this process and those that it starts connect directly. Company hosts have a
+// proxy in their environment, which reaches no address of a region.
 func ignoreProxy() error {
 	for _, v := range proxyVariables {
 		if err := os.Unsetenv(v); err != nil {
@@ -24,6 +24,7 @@ func ignoreProxy() error {
 	return nil
 }
 
-// ordinaryUmask makes files for the users of pods and hosts, who must read them, as their modes say. Hardened root shells have umask 077.
-// What is to be private is made so file by file. Commands that write files for the user who calls them keep that user's umask.
+// ordinaryUmask makes files for the users of pods and hosts, who must read them, as their modes
+// say. Hardened root shells have umask 077. What is to be private is made so file by file. Commands
+// that write files for the user who calls them keep that user's umask.
 func ordinaryUmask() { syscall.Umask(0o022) }

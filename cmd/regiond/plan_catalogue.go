@@ -16,8 +16,8 @@ import (
 // catalogueTimeout bounds what a plan asks of one Keystone, which may be down.
 const catalogueTimeout = 10 * time.Second
 
-// planCatalogues adds to a plan what an apply removes from the catalogues of running clusters. A Keystone that does not answer is a
-// warning: everything else in the plan holds.
+// planCatalogues adds to a plan what an apply removes from the catalogues of running clusters. A
+// Keystone that does not answer is a warning: everything else in the plan holds.
 func planCatalogues(ctx context.Context, api client.Client, p *plan.Plan, declared []*region.OpenStackCluster) error {
 	for _, planned := range p.Clusters {
 		for _, d := range declared {

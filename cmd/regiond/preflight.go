@@ -15,7 +15,7 @@ func newPreflightCommand() *cobra.Command {
 		Use:   "preflight",
 		Short: "Check whether this host can become the seed host of a region",
 		Long: `Check whether this host can become the seed host of a region: kernel, control groups, disk,
-memory, addresses, ports. Every failed check says what is wrong and how to mend it. Nothing is
+memory, addresses, ports. Every failed check says what is wrong and how to fix it. Nothing is
 changed on the host.
 
 The exit status is 0 when nothing failed, and 1 otherwise; warnings do not count.`,

@@ -38,7 +38,7 @@ type User struct{ Name, Password string }
 // Service with one URL for its public, internal and admin endpoint.
 type Service struct{ Name, Type, URL string }
 
-// AmbiguousError: two things are what was looked for. It is a fault that no retry mends, and no choice.
+// AmbiguousError: two things are what was looked for. It is a fault that neither a retry nor a choice repairs.
 type AmbiguousError struct {
 	Kind, Name string
 	IDs        []string

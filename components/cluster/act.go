@@ -76,7 +76,7 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 }
 
 // pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are configured for them any more. That it
-// fails is no trouble of its own: the gate of Keystone tells that Keystone does not answer, and it is tried again.
+// fails is not trouble of its own: the gate of Keystone tells that Keystone does not answer, and it is tried again.
 func (t *turn) pruneEndpoints(ctx context.Context) {
 	of := t.seen.composed.of
 	configured := !slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Applied != "" && n.Applied != n.Wished })

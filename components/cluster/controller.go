@@ -1,6 +1,6 @@
 // Package cluster brings OpenStack clusters to what is wished of them, gate by gate, and says how they stand. Each turn it
 // observes, decides (Decide is pure) and acts in a fixed order; it stores nothing that it would have to believe later. What it
-// keeps in memory are observations: a process that starts anew makes them again.
+// keeps in memory are observations: a process that starts makes them again.
 package cluster
 
 import (
@@ -174,7 +174,7 @@ func declareOne(ctx context.Context, c client.Client, r *region.Region) error {
 	}
 	var objects []*unstructured.Unstructured
 	for _, cluster := range clusters {
-		u, err := cluster.Wish()
+		u, err := cluster.Desired()
 		if err != nil {
 			return err
 		}
@@ -202,7 +202,7 @@ func (c *Controller) Init(registry prometheus.Registerer) error {
 	return c.metrics.register(registry)
 }
 
-// syncTimeout of the controller's caches is no limit: an API server that does not answer ends no other service.
+// syncTimeout of the controller's caches is not a limit: an API server that does not answer ends no other service.
 const syncTimeout = 100 * 365 * 24 * time.Hour
 
 // setup registers the controller and its watches.

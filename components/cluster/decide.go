@@ -20,7 +20,7 @@ const (
 	floor = 250 * time.Millisecond
 	// failedPoll is the time between attempts at a gate that is not passed, after a few that follow each other faster.
 	failedPoll = 5 * time.Second
-	// terminalPoll is that for what someone has to mend.
+	// terminalPoll is that for what someone has to repair.
 	terminalPoll = time.Minute
 	// observePoll is the time between looks at a cluster in which something is awaited.
 	observePoll = 3 * time.Second

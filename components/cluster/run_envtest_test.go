@@ -161,7 +161,7 @@ func TestRun(t *testing.T) {
 	if err := api.Delete(t.Context(), &sets.Items[0]); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a StatefulSet that was deleted is made anew", func() (bool, string) {
+	eventually(t, "a StatefulSet that was deleted is recreated", func() (bool, string) {
 		err := api.Get(t.Context(), client.ObjectKeyFromObject(&sets.Items[0]), &appsv1.StatefulSet{})
 		return err == nil, "not there"
 	})

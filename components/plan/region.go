@@ -51,7 +51,7 @@ func (p *Plan) Removed() []string {
 // OfRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
 // clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
 func OfRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
-	declared, err := r.Wish()
+	declared, err := r.Desired()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 		if err := p.pin(ctx, c, r, cluster); err != nil {
 			return err
 		}
-		u, err := cluster.Wish()
+		u, err := cluster.Desired()
 		if err != nil {
 			return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 		}

@@ -106,7 +106,7 @@ func unchangeable(err error) bool {
 	return strings.Contains(err.Error(), "immutable") || strings.Contains(err.Error(), "updates to statefulset spec")
 }
 
-// bookkeeping of the API server is no difference.
+// bookkeeping of the API server is not a difference.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 
 // Diff lists the fields in which an object differs from what the API server would make of it. Secrets are not shown.

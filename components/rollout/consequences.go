@@ -23,9 +23,9 @@ func consequence(c Change) string {
 		}
 	case ActionReplace:
 		if kind == "StatefulSet" {
-			return fmt.Sprintf("it is made anew around its pods, which then restart if their template changed; %s is away meanwhile", name)
+			return fmt.Sprintf("it is recreated around its pods, which then restart if their template changed; %s is unavailable meanwhile", name)
 		}
-		return "it is deleted and made anew"
+		return "it is deleted and recreated"
 	case ActionUpdate:
 		return updateConsequence(c)
 	}

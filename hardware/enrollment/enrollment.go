@@ -24,7 +24,7 @@ type Enrollment struct {
 	// Profile whose configuration the host is to have; it must be one of the region's.
 	Profile string
 	// Again: the host has joined before, lost its certificate or runs on another machine now. Its Host, Lease
-	// and rights are made anew.
+	// and rights are replaced.
 	Again bool
 	// KubernetesURL is the API server, https://address:6443.
 	KubernetesURL string
@@ -70,7 +70,7 @@ func Enroll(ctx context.Context, c client.Client, e Enrollment) (identity.Identi
 	if beat, err := host.Heartbeat(ctx, c, h); err != nil {
 		return fail(err)
 	} else if !beat.IsZero() {
-		return fail(fmt.Errorf("it has joined, and was last heard at %s; --again makes it join anew", beat.UTC().Format(time.RFC3339)))
+		return fail(fmt.Errorf("it has joined, and was last heard at %s; --again lets it join again", beat.UTC().Format(time.RFC3339)))
 	}
 	now := e.Now().UTC()
 	token, err := issue(ctx, c, kindJoin, h, map[string]string{

@@ -104,7 +104,7 @@ func (d *decider) switchedOff() *metav1.Condition {
 }
 
 // leaveAlone what runs on the machine although regiond did not start it. It may be somebody's production: a BMC that was found in a range
-// is no permission to end it, and neither is a profile that now fits, or a status that was lost.
+// is not permission to end it, and neither is a profile that now fits, or a status that was lost.
 func (d *decider) leaveAlone() {
 	b := d.boot
 	why := "it was on when it was found"

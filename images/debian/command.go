@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tailSize is how many bytes of a program's last words go into an error.
+// tailSize is how many bytes of a program's last output go into an error.
 const tailSize = 2048
 
 // stopGrace is how long a program may take to clean up after SIGTERM: mmdebstrap unmounts.
@@ -54,7 +54,7 @@ func (c Command) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("run %s: %w", c.Name, context.Cause(ctx))
 		}
-		return fmt.Errorf("run %s: %w; its last words: %s", c.Name, err, output.last())
+		return fmt.Errorf("run %s: %w; it printed last: %s", c.Name, err, output.last())
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (r *recipe) stack(name string) []string {
 func (b *build) ensureLayer(ctx context.Context, name string) error {
 	dir := filepath.Join(b.dir, name)
 	below := b.stack(name)[1:]
-	// A layer that stands on one that was made anew may not fit it any more.
+	// A layer that stands on one that was rebuilt may not fit it any more.
 	if !slices.ContainsFunc(below, func(l string) bool { return b.fresh[l] }) {
 		if done, err := readBuilt(b.layout, dir); err == nil {
 			b.layers[name] = done

@@ -73,7 +73,7 @@ func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		digest, err := v1.NewHash(reference)
 		if err != nil {
-			refuse(w, http.StatusNotFound, kind.unknown, fmt.Sprintf("%q is no digest; images are pulled by digest", reference))
+			refuse(w, http.StatusNotFound, kind.unknown, fmt.Sprintf("%q is not a digest; images are pulled by digest", reference))
 			return
 		}
 		media, ok := repository.media[digest]

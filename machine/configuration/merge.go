@@ -58,7 +58,7 @@ func Merge(contributions ...Contribution) (Configuration, error) {
 			own("unit", unit, c.Contributor)
 		}
 	}
-	for _, f := range merged.Files { // a file is no folder of another
+	for _, f := range merged.Files { // a file is not a folder of another
 		for dir := path.Dir(f.Path); len(dir) > 1; dir = path.Dir(dir) {
 			if _, taken := owners["file"][dir]; taken {
 				own("file", dir, owners["file"][f.Path])

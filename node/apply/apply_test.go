@@ -207,7 +207,7 @@ func TestDrift(t *testing.T) {
 		{"link", func() {
 			_ = os.Remove(w.path("/etc/gone.conf"))
 			_ = os.Symlink("/etc/passwd", w.path("/etc/gone.conf"))
-		}, "", "no file"},
+		}, "", "not a file"},
 		{"unit", func() { w.write(units+"nova-compute.service", "other", 0o640) }, "reload-units", "nova-compute.service was changed"},
 		{"stopped", func() { w.unit("libvirtd.service").Active = service.Inactive }, "start libvirtd.service", "libvirtd.service was stopped"},
 		{"disabled", func() { w.unit("libvirtd.service").Enabled = false }, "enable libvirtd.service", "libvirtd.service was disabled"},

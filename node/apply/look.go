@@ -95,7 +95,7 @@ func driftOf(want configuration.Configuration, s Situation, waits func(name stri
 		case !there:
 			drift = append(drift, f.Path+" was removed")
 		case have.Mode == "":
-			drift = append(drift, f.Path+" was replaced by something that is no file")
+			drift = append(drift, f.Path+" was replaced by something that is not a file")
 		case have.Content != f.Content:
 			drift = append(drift, f.Path+" was changed")
 		case have != f:

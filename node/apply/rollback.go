@@ -12,7 +12,7 @@ import (
 )
 
 // mostInterrupted is how often a host may go down while a network configuration is tried. A person who finds a host silent
-// switches it off and on; more than that is no accident.
+// switches it off and on; more than that is not an accident.
 const mostInterrupted = 3
 
 // back is what is put back when the network does not work: the configuration before, and what files of other origin held that

@@ -18,7 +18,7 @@ func capabilities(names []string) ([]uintptr, error) {
 	for _, n := range names {
 		i := slices.Index(capabilityNames, strings.TrimPrefix(strings.ToLower(n), "cap_"))
 		if i < 0 {
-			return nil, fmt.Errorf("AmbientCapabilities: %q is no capability", n)
+			return nil, fmt.Errorf("AmbientCapabilities: %q is not a capability", n)
 		}
 		caps = append(caps, uintptr(i))
 	}

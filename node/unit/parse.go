@@ -66,7 +66,7 @@ func (p *parser) file(s Source) error {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok || section == "" {
-			return fmt.Errorf("%s:%d: %q is no assignment in a section", s.Name, start, line)
+			return fmt.Errorf("%s:%d: %q is not an assignment in a section", s.Name, start, line)
 		}
 		if err := p.assign(section, strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", s.Name, start, strings.TrimSpace(key), err)
@@ -368,7 +368,7 @@ func Duration(s string) (time.Duration, error) {
 		}
 		n, err := strconv.ParseFloat(rest[:i], 64)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no time: %w", s, err)
+			return 0, fmt.Errorf("%q is not a time: %w", s, err)
 		}
 		rest = strings.TrimLeft(rest[i:], " ")
 		i = 0
@@ -377,7 +377,7 @@ func Duration(s string) (time.Duration, error) {
 		}
 		span, ok := spans[rest[:i]]
 		if !ok {
-			return 0, fmt.Errorf("%q is no time: unit %q is unknown", s, rest[:i])
+			return 0, fmt.Errorf("%q is not a time: unit %q is unknown", s, rest[:i])
 		}
 		total += n * float64(span)
 		rest = strings.TrimLeft(rest[i:], " ")

@@ -89,13 +89,13 @@ func TestRefused(t *testing.T) {
 		{"[Service]\nExecStart=/bin/a\nExecStart=/bin/b\n", "2 ExecStart= lines"},
 		{"[Service]\nExecStart=/bin/a \"b\n", "x.service:2: ExecStart: a quote"},
 		{"[Service]\nExecStart=/bin/a ; /bin/b\n", "several commands"},
-		{"[Service]\nExecStart=/bin/a\nRestartSec=5 parsecs\n", `x.service:3: RestartSec: "5 parsecs" is no time`},
+		{"[Service]\nExecStart=/bin/a\nRestartSec=5 parsecs\n", `x.service:3: RestartSec: "5 parsecs" is not a time`},
 		{"[Service]\nExecStart=/bin/a\nUMask=99\n", "UMask"},
 		{"[Service]\nExecStart=/bin/a\nLimitNOFILE=many\n", "LimitNOFILE"},
 		{"[Service]\nExecStart=/bin/a\nRemainAfterExit=perhaps\n", "neither yes nor no"},
 		{"[Service\n", "does not end with ]"},
-		{"hello\n", "no assignment"},
-		{"A=1\n", "no assignment in a section"},
+		{"hello\n", "not an assignment"},
+		{"A=1\n", "not an assignment in a section"},
 	} {
 		if _, err := Parse("x.service", Source{"x.service", tt.content}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q", tt.content, err, tt.want)

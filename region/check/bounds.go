@@ -6,8 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a file with its aliases written out, so that a few lines of aliases to aliases ("billion laughs") do not become a large
-// region. A region of 4,096 servers has some 50,000 values and 4 MB of paths; the deepest field of the schema is ten levels down.
+// Bounds of a file with its aliases written out, so that a few lines of aliases to aliases
+// ("billion laughs") do not become a large region. A region of 4,096 servers has some 50,000 values
+// and 4 MB of paths; the deepest field of the schema is ten levels down.
 const (
 	maxValues = 200_000
 	maxDepth  = 64

@@ -9,10 +9,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// CheckDeclaration reports what validate, plan and apply refuse beyond what Load does: rules that came after regions had been declared
-// without them. A region that runs starts with what it has, so that a start only warns of them, and an upgrade with an unchanged file
-// does not end its seed host. A new rule belongs here and not in Load, unless starting would be unsafe. That is so for the bounds of
-// aliases (bounds.go): a file beyond them exhausts the seed host's memory before anything is known of it.
+// CheckDeclaration reports what validate, plan and apply refuse beyond what Load does: rules that
+// came after regions had been declared without them. A region that runs starts with what it has, so
+// that a start only warns of them, and an upgrade with an unchanged file does not end its seed
+// host. A new rule belongs here and not in Load, unless starting would be unsafe. That is so for
+// the bounds of aliases (bounds.go): a file beyond them exhausts the seed host's memory before
+// anything is known of it.
 func (d *Document) CheckDeclaration() Problems {
 	r := d.Region.DeepCopy()
 	region.Default(r)
@@ -74,8 +76,9 @@ func (v *validator) bridges(at string, networks []region.PhysicalNetwork) {
 	}
 }
 
-// servedAt checks where a cluster is served: passwords go there in clear, so that it must be an address of the seed host, or one that
-// moves between control hosts, in a network that the region declares.
+// servedAt checks where a cluster is served: passwords go there in clear, so that it must be an
+// address of the seed host, or one that moves between control hosts, in a network that the region
+// declares.
 func (v *validator) servedAt(path, address string, n region.Networks) {
 	const advice = "write the seed host's address in the provisioning network, or another one that it has there or in the management network"
 	a, err := netip.ParseAddr(address)

@@ -59,8 +59,9 @@ func TestUplinksAreThere(t *testing.T) {
 	}
 }
 
-// Bridges of Neutron's own, and interfaces that would be more than a name to a shell, are refused when they are declared. A region that
-// runs with them since before they were refused starts: Load takes the file.
+// Bridges of Neutron's own, and interfaces that would be more than a name to a shell, are refused
+// when they are declared. A region that runs with them since before they were refused starts: Load
+// takes the file.
 func TestNamesOfPhysicalNetworks(t *testing.T) {
 	for change, want := range map[[2]string]string{
 		{"name: physnet1", "name: int"}:                      `"int" is reserved: br-int is the name of Neutron's own bridge`,

@@ -16,8 +16,8 @@ import (
 // both lengths, and nobody mistypes a name of this length by one letter.
 const maxSuggested = 64
 
-// Closest is the candidate that was most likely meant by word, or "" when none is near: for what names fields or values of a region
-// elsewhere.
+// Closest is the candidate that was most likely meant by word, or "" when none is near: for what
+// names fields or values of a region elsewhere.
 func Closest(word string, candidates []string) string { return closest(word, candidates) }
 
 // closest is the candidate that was most likely meant by word, or "" when none is near. Letter

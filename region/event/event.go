@@ -1,5 +1,5 @@
-// Package event records the history of objects as Kubernetes Events, which `kubectl describe` shows. What is happening to a machine
-// now is in its conditions; Events tell how it came there.
+// Package event records the history of objects as Kubernetes Events, which `kubectl describe`
+// shows. What is happening to a machine now is in its conditions; Events tell how it came there.
 package event
 
 import (
@@ -17,13 +17,15 @@ import (
 // maxNote bounds the text of an Event in bytes: the API server refuses longer ones (events.k8s.io/v1, note).
 const maxNote = 1024
 
-// Recorder records Events: that of a controller manager does. It MUST NOT wait for the API server, which may be away; an Event that
-// can't be written is lost. Events of regiond's own objects, which are in no namespace, are in the namespace default.
+// Recorder records Events: that of a controller manager does. It MUST NOT wait for the API server,
+// which may be away; an Event that can't be written is lost. Events of regiond's own objects, which
+// are in no namespace, are in the namespace default.
 type Recorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Act records something that regiond did to what an object stands for, or that it tried in vain. The reason is the act, in CamelCase.
+// Act records something that regiond did to what an object stands for, or that it tried in vain.
+// The reason is the act, in CamelCase.
 func Act(r Recorder, o runtime.Object, reason, note string, err error) {
 	kind := corev1.EventTypeNormal
 	if err != nil {
@@ -32,8 +34,8 @@ func Act(r Recorder, o runtime.Object, reason, note string, err error) {
 	record(r, o, kind, reason, reason, note)
 }
 
-// Conditions records the conditions that have another status or reason than before, and returns them. What was true and is false now,
-// and what needs somebody, is a warning.
+// Conditions records the conditions that have another status or reason than before, and returns
+// them. What was true and is false now, and what needs somebody, is a warning.
 func Conditions(r Recorder, o runtime.Object, before, after []metav1.Condition) []metav1.Condition {
 	var changed []metav1.Condition
 	for _, c := range after {

@@ -26,18 +26,18 @@ func Enroll(ctx context.Context, c client.Client, name string, role region.Role,
 	} else if !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}
-	wish := region.HostSpec{Role: role, Profile: profile}
+	desired := region.HostSpec{Role: role, Profile: profile}
 	h := &region.Host{}
 	err := c.Get(ctx, client.ObjectKey{Name: name}, h)
 	switch {
 	case apierrors.IsNotFound(err):
-		h = &region.Host{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: wish}
+		h = &region.Host{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: desired}
 		err = c.Create(ctx, h)
 	case err == nil && !Enrolled(h):
 		err = fmt.Errorf("it is of the server with UID %s, which is no longer there; wait until it is collected, or delete it", h.Spec.ServerUID)
-	case err == nil && h.Spec != wish:
+	case err == nil && h.Spec != desired:
 		before := h.DeepCopy()
-		h.Spec = wish
+		h.Spec = desired
 		err = c.Patch(ctx, h, client.MergeFrom(before))
 	}
 	if err != nil {

@@ -75,16 +75,16 @@ func removalRank(o client.Object) int {
 }
 
 func ensureHost(ctx context.Context, c client.Client, server *region.Server, profile *region.Profile) error {
-	wish := region.HostSpec{ServerUID: string(server.UID), Role: region.RoleCompute}
+	desired := region.HostSpec{ServerUID: string(server.UID), Role: region.RoleCompute}
 	if profile != nil {
-		wish.Profile = profile.Name
+		desired.Profile = profile.Name
 		if profile.Role != "" {
-			wish.Role = profile.Role
+			desired.Role = profile.Role
 		}
 	}
 	h := &region.Host{}
 	err := c.Get(ctx, client.ObjectKey{Name: server.Name}, h)
-	if err == nil && h.Spec.ServerUID != wish.ServerUID {
+	if err == nil && h.Spec.ServerUID != desired.ServerUID {
 		// Identity is the UID: what an earlier server of this name reported must not speak for this one.
 		if err := c.Delete(ctx, h, client.Preconditions{UID: &h.UID}); client.IgnoreNotFound(err) != nil {
 			return err
@@ -93,7 +93,7 @@ func ensureHost(ctx context.Context, c client.Client, server *region.Server, pro
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		h = &region.Host{ObjectMeta: metav1.ObjectMeta{Name: server.Name}, Spec: wish}
+		h = &region.Host{ObjectMeta: metav1.ObjectMeta{Name: server.Name}, Spec: desired}
 		if err := controllerutil.SetControllerReference(server, h, c.Scheme()); err != nil {
 			return err
 		}
@@ -102,13 +102,13 @@ func ensureHost(ctx context.Context, c client.Client, server *region.Server, pro
 		return err
 	}
 	if profile == nil {
-		wish.Role, wish.Profile = h.Spec.Role, h.Spec.Profile
+		desired.Role, desired.Profile = h.Spec.Role, h.Spec.Profile
 	}
-	if h.Spec == wish {
+	if h.Spec == desired {
 		return nil
 	}
 	before := h.DeepCopy()
-	h.Spec = wish
+	h.Spec = desired
 	return c.Patch(ctx, h, client.MergeFrom(before))
 }
 
@@ -136,19 +136,19 @@ func rights(name string) []client.Object {
 	}
 }
 
-// ensure creates an object, or brings its rules, subjects and owner back to what is wished.
-func ensure(ctx context.Context, c client.Client, owner, wish client.Object) error {
-	have := wish.DeepCopyObject().(client.Object)
+// ensure creates an object, or brings its rules, subjects and owner back to what is desired.
+func ensure(ctx context.Context, c client.Client, owner, desired client.Object) error {
+	have := desired.DeepCopyObject().(client.Object)
 	_, err := controllerutil.CreateOrPatch(ctx, c, have, func() error {
 		switch h := have.(type) {
 		case *rbacv1.ClusterRole:
-			setIfOther(&h.Rules, wish.(*rbacv1.ClusterRole).Rules)
+			setIfOther(&h.Rules, desired.(*rbacv1.ClusterRole).Rules)
 		case *rbacv1.Role:
-			setIfOther(&h.Rules, wish.(*rbacv1.Role).Rules)
+			setIfOther(&h.Rules, desired.(*rbacv1.Role).Rules)
 		case *rbacv1.ClusterRoleBinding:
-			setIfOther(&h.Subjects, wish.(*rbacv1.ClusterRoleBinding).Subjects)
+			setIfOther(&h.Subjects, desired.(*rbacv1.ClusterRoleBinding).Subjects)
 		case *rbacv1.RoleBinding:
-			setIfOther(&h.Subjects, wish.(*rbacv1.RoleBinding).Subjects)
+			setIfOther(&h.Subjects, desired.(*rbacv1.RoleBinding).Subjects)
 		}
 		// An object that was left by an earlier server of the same name is taken over.
 		have.SetOwnerReferences(nil)
@@ -157,8 +157,8 @@ func ensure(ctx context.Context, c client.Client, owner, wish client.Object) err
 	return err
 }
 
-func setIfOther[T any](have *T, wish T) {
-	if !equality.Semantic.DeepEqual(*have, wish) {
-		*have = wish
+func setIfOther[T any](have *T, desired T) {
+	if !equality.Semantic.DeepEqual(*have, desired) {
+		*have = desired
 	}
 }

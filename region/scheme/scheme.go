@@ -1,5 +1,6 @@
-// Package scheme knows the kinds of Kubernetes and of a region, for clients and managers on control hosts. It is apart from package
-// region because agents and installers, which are small, don't need the kinds of Kubernetes.
+// Package scheme knows the kinds of Kubernetes and of a region, for clients and managers on control
+// hosts. It is apart from package region because agents and installers, which are small, don't need
+// the kinds of Kubernetes.
 package scheme
 
 import (

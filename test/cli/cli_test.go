@@ -82,7 +82,8 @@ func TestHelpAndWrongCommandLines(t *testing.T) {
 	}
 }
 
-// Everything that is wrong ends with a status that tells what kind of mistake it is (docs/operators-guide.md), one sentence on standard error, and nothing on standard output.
+// Everything that is wrong ends with a status that tells what kind of mistake it is
+// (docs/operators-guide.md), one sentence on standard error, and nothing on standard output.
 func TestMistakes(t *testing.T) {
 	lab := write(t, "lab.yaml", "apiVersion: regiond.dev/v1alpha1\nkind: Lab\nspec: {machines: []}\n")
 	nowhere, down := filepath.Join(t.TempDir(), "none"), dataDir(t, closedPort(t))

@@ -182,7 +182,8 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// Bundles roll out their own objects by package rollout: it knows what Kubernetes' objects are, and nothing of OpenStack or hosts.
+// Bundles roll out their own objects by package rollout: it knows what Kubernetes' objects are, and
+// nothing of OpenStack or hosts.
 func TestRolloutKnowsNoComponent(t *testing.T) {
 	for _, i := range find(t, "components/rollout").Imports {
 		if to, ours := strings.CutPrefix(i, module+"/"); ours && to != "region" {

@@ -27,7 +27,7 @@ func (f Facts) cluster() *region.OpenStackCluster {
 	return c
 }
 
-// clusterReady tells whether all that is wished of a cluster now was reached.
+// clusterReady tells whether all that is desired of a cluster now was reached.
 func clusterReady(c *region.OpenStackCluster) bool {
 	return c != nil && c.Status.ObservedGeneration == c.Generation && meta.IsStatusConditionTrue(c.Status.Conditions, region.ConditionReady)
 }

@@ -23,7 +23,7 @@ func TestParseConfig(t *testing.T) {
 		{"no machine", head + "spec: {machines: []}", "0 machines: want 1 to 64"},
 		{"twice", head + "spec: {machines: [{name: a}, {name: a}]}", `spec.machines[1].name: "a" is there twice`},
 		{"bad name", head + "spec: {machines: [{name: A_1}]}", `spec.machines[0].name: "A_1"`},
-		{"bad disk", head + "spec: {machines: [{name: a, disks: [big]}]}", `spec.machines[0].disks[0]: "big" is no size`},
+		{"bad disk", head + "spec: {machines: [{name: a, disks: [big]}]}", `spec.machines[0].disks[0]: "big" is not a size`},
 		{"namespace", head + "spec: {openstack: {release: gazpacho}, machines: [{name: a, kind: namespace}, {name: b, kind: vm}]}", ""},
 		{"unknown kind", head + "spec: {machines: [{name: a, kind: pod}]}", `spec.machines[0].kind: "pod": want vm or namespace`},
 		{"namespace with a disk", head + "spec: {machines: [{name: a, kind: namespace, disks: [1Gi]}]}", "spec.machines[0]: a namespace has no"},
@@ -161,7 +161,7 @@ func TestGates(t *testing.T) {
 	c.Status.Conditions = append(c.Status.Conditions, condition(region.ConditionReady, metav1.ConditionTrue))
 	c.Status.ObservedGeneration = 1
 	if w.next(c, report) || len(lines) != len(region.Gates)+1 {
-		t.Errorf("Ready of an earlier wish: %q", lines)
+		t.Errorf("Ready of an earlier declaration: %q", lines)
 	}
 	if err := clusterProblem(c); err == nil || !strings.Contains(err.Error(), "node n2: agent is down") {
 		t.Errorf("problem: %v", err)

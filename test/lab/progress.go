@@ -131,7 +131,7 @@ func (l Lab) Client() (client.Client, error) {
 // Observe the region of the lab once.
 func (l Lab) Observe(ctx context.Context, c client.Client) (Facts, error) {
 	f, err := Observe(ctx, c)
-	// A regiond that does not answer is no error: it starts, and nothing that its status says is believed.
+	// A regiond that does not answer is not an error: it starts, and nothing that its status says is believed.
 	if s, err := daemon.Fetch(ctx, daemon.SocketPath(l.file(dirSeed))); err == nil {
 		f.Started = s.Started
 	}

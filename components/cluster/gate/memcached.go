@@ -21,7 +21,7 @@ func Memcached(ctx context.Context, t Target) (err error) {
 			return err
 		}
 	}
-	const limit = 1024 // bytes of a line; a peer that is no memcached may send anything
+	const limit = 1024 // bytes of a line; a peer that is not a memcached may send anything
 	r := bufio.NewReaderSize(conn, limit)
 	key, value := t.mark(), nonce()
 	for _, step := range []struct {

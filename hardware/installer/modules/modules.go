@@ -201,7 +201,7 @@ func Modaliases(sys fs.FS) ([]string, error) {
 }
 
 // Insert loads a module file into the kernel, which unpacks it when it is compressed (finit_module(2)). A module
-// that is there already is no error, nor is one for which there is no hardware (accelerated crc32c).
+// that is there already is not an error, nor is one for which there is no hardware (accelerated crc32c).
 func Insert(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

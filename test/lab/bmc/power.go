@@ -64,7 +64,7 @@ func (p *power) control(ctx context.Context, _ *handlers.HandlerContext, data []
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending > 0 && p.last == action {
-		return nil, types.CodeOK, nil // sent again, or wished for twice
+		return nil, types.CodeOK, nil // sent again, or asked for twice
 	}
 	if p.pending == 0 && action != chassis.ChassisControlPowerDown && action != chassis.ChassisControlPowerUp {
 		on, err := p.machine.PowerState(ctx)

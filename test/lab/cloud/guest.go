@@ -162,7 +162,7 @@ func others(all []Peer, name string) []Peer {
 }
 
 // spread are the nodes to place guests on, those with the fewest guests first.
-func (c *Cloud) spread(ctx context.Context, there []Guest, wish string) ([]string, error) {
+func (c *Cloud) spread(ctx context.Context, there []Guest, desired string) ([]string, error) {
 	pages, err := services.List(c.compute, services.ListOpts{Binary: "nova-compute"}).AllPages(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list compute services: %w", err)
@@ -179,12 +179,12 @@ func (c *Cloud) spread(ctx context.Context, there []Guest, wish string) ([]strin
 	for _, s := range found {
 		if s.State != "up" || s.Status != "enabled" {
 			down = append(down, fmt.Sprintf("%s (%s, %s)", s.Host, s.State, s.Status))
-		} else if wish == "" || s.Host == wish {
+		} else if desired == "" || s.Host == desired {
 			nodes = append(nodes, s.Host)
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, fmt.Errorf("there is no node to run guests on: want %q of %d compute services; not up: %v", wish, len(found), down)
+		return nil, fmt.Errorf("there is no node to run guests on: want %q of %d compute services; not up: %v", desired, len(found), down)
 	}
 	slices.SortFunc(nodes, func(a, b string) int { return cmp.Or(load[a]-load[b], strings.Compare(a, b)) })
 	return nodes, nil

@@ -9,11 +9,11 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-func TestWishLeavesEmptyMappingsOut(t *testing.T) {
+func TestDesiredLeavesEmptyMappingsOut(t *testing.T) {
 	r := &region.Region{}
 	r.Name, r.UID = "r1", "x"
 	r.Spec.OpenStack.Clusters = []region.OpenStackDeclaration{{Name: "lab", Values: &runtime.RawExtension{Raw: []byte(`{"nova": {"conf": {}}, "glance": {"x": []}}`)}}}
-	u, err := r.Wish()
+	u, err := r.Desired()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestWishLeavesEmptyMappingsOut(t *testing.T) {
 	}
 	c := &region.OpenStackCluster{Spec: region.OpenStackClusterSpec{OpenStackDeclaration: r.Spec.OpenStack.Clusters[0]}}
 	c.Name, c.UID, c.Status.ObservedGeneration = "lab", "x", 1
-	if u, err = c.Wish(); err != nil || u.GetKind() != "OpenStackCluster" || u.GetName() != "lab" || u.GetUID() != "" || u.Object["status"] != nil {
+	if u, err = c.Desired(); err != nil || u.GetKind() != "OpenStackCluster" || u.GetName() != "lab" || u.GetUID() != "" || u.Object["status"] != nil {
 		t.Errorf("%v %v", err, u)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Wish is the region as it was declared, to be applied server-side: without status and what the API server adds.
-func (r *Region) Wish() (*unstructured.Unstructured, error) {
+// Desired is the region as it was declared, to be applied server-side: without status and what the API server adds.
+func (r *Region) Desired() (*unstructured.Unstructured, error) {
 	typed := *r
 	typed.APIVersion, typed.Kind = GroupVersion.String(), KindRegion
 	b, err := viewCompact(&typed)
 	if err != nil {
 		return nil, err
 	}
-	return wish(b)
+	return object(b)
 }
 
-// Wish is the cluster as it was declared, to be applied server-side: without status and what the API server adds.
-func (c *OpenStackCluster) Wish() (*unstructured.Unstructured, error) {
+// Desired is the cluster as it was declared, to be applied server-side: without status and what the API server adds.
+func (c *OpenStackCluster) Desired() (*unstructured.Unstructured, error) {
 	b, err := json.Marshal(&OpenStackCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "OpenStackCluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Labels: c.Labels, Annotations: c.Annotations}, Spec: c.Spec,
@@ -28,12 +28,12 @@ func (c *OpenStackCluster) Wish() (*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OpenStack cluster %s as JSON: %w", c.Name, err)
 	}
-	return wish(b)
+	return object(b)
 }
 
-// wish leaves empty mappings out: of a mapping whose last field was dropped, a server-side apply of {} makes null, which the
+// object leaves empty mappings out: of a mapping whose last field was dropped, a server-side apply of {} makes null, which the
 // definition of the object then refuses.
-func wish(document []byte) (*unstructured.Unstructured, error) {
+func object(document []byte) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(document); err != nil {
 		return nil, err
