@@ -54,7 +54,7 @@ const (
 // run is one life of the installer.
 type run struct {
 	machine Machine
-	api     *client
+	api     api
 	images  *http.Client
 	version string
 	clock   diskimage.Clock
@@ -63,12 +63,13 @@ type run struct {
 
 // Run does what regiond says until that ends in an outcome, or until the context ends.
 func Run(ctx context.Context, config Config) (Outcome, error) {
-	api, err := newClient(config.Ticket)
+	client, err := enroll.NewClient(config.Ticket.URL, []byte(config.Ticket.CA), nil)
 	if err != nil {
-		return Reboot, err
+		return Reboot, fmt.Errorf("the ticket can't be used: %w", err)
 	}
+	defer client.Close()
 	r := &run{
-		machine: config.Machine, api: api, version: config.Version, clock: config.Clock, log: config.Log,
+		machine: config.Machine, api: api{client, config.Ticket.Token}, version: config.Version, clock: config.Clock, log: config.Log,
 		// Chunks are checked against the manifest, which came over the pinned connection.
 		images: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: diskimage.Writers, ResponseHeaderTimeout: diskimage.FetchTimeout}},
 	}
@@ -82,7 +83,7 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 		case ctx.Err() != nil:
 			return Reboot, context.Cause(ctx)
 		case err != nil:
-			if refused(err) {
+			if enroll.Denied(err) {
 				refusals++
 			} else {
 				refusals = 0
@@ -176,8 +177,8 @@ func (r *run) reportEnd(ctx context.Context, report enroll.Progress, patience ti
 			return
 		}
 		r.log.Warn("the end of the installation was not reported", "stage", report.Stage, "error", err)
-		var answered *apiError
-		final := errors.As(err, &answered) && answered.status/100 == 4 && answered.status != http.StatusTooManyRequests
+		var answered *enroll.Error
+		final := errors.As(err, &answered) && answered.Status/100 == 4 && answered.Status != http.StatusTooManyRequests
 		if final || r.clock.Now().After(give) || r.clock.Sleep(ctx, delay.Next()) != nil {
 			return
 		}

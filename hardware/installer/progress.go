@@ -49,7 +49,7 @@ func (p *progress) report(stage, message string) enroll.Progress {
 // reportWhile reports progress once in a while until stop is called, which waits for the report under way: one that was
 // cancelled could still reach regiond after the report of the end, and be believed. That regiond cannot be reached does not
 // stop an installation: its end is reported until it is heard.
-func (p *progress) reportWhile(ctx context.Context, api *client, clock diskimage.Clock, log *slog.Logger) (stop func()) {
+func (p *progress) reportWhile(ctx context.Context, api api, clock diskimage.Clock, log *slog.Logger) (stop func()) {
 	more, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {

@@ -17,8 +17,8 @@ import (
 // requestTimeout of one exchange. A join waits for the certificate to be signed.
 const requestTimeout = time.Minute
 
-// maxAnswer bounds answers in bytes: an Instruction carries the manifest of an image.
-const maxAnswer = 8 << 20
+// maxAnswer bounds answers in bytes: an Instruction carries the manifest of an image of some thousand chunks.
+const maxAnswer = 16 << 20
 
 // Client speaks to regiond from a machine. It trusts the region's CA and nothing else.
 type Client struct {
@@ -109,9 +109,10 @@ func (c *Client) post(ctx context.Context, path, token string, in, out any) erro
 	case resp.StatusCode/100 != 2:
 		refused := &Error{}
 		if json.Unmarshal(answer, refused) != nil || refused.Reason == "" {
-			return fmt.Errorf("enroll: %s: %s", path, resp.Status)
+			refused = &Error{} // not from regiond itself
 		}
-		return fmt.Errorf("enroll: %s: %s: %w", path, resp.Status, refused)
+		refused.Status = resp.StatusCode
+		return fmt.Errorf("enroll: %s: %w", path, refused)
 	case out == nil:
 		return nil
 	}
@@ -121,7 +122,22 @@ func (c *Client) post(ctx context.Context, path, token string, in, out any) erro
 	return nil
 }
 
-func (e *Error) Error() string { return e.Reason + ": " + e.Message }
+func (e *Error) Error() string {
+	var parts []string
+	if e.Status != 0 {
+		parts = append(parts, fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)))
+	}
+	if e.Reason != "" {
+		parts = append(parts, e.Reason, e.Message)
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Denied says whether the token or certificate is not, or not any longer, valid for what was asked.
+func Denied(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+}
 
 // NotReadmitted says whether regiond recognised the host, and waits for an operator to readmit it.
 func NotReadmitted(err error) bool {
@@ -133,5 +149,5 @@ func NotReadmitted(err error) bool {
 // use before something changes. Everything else (network, regiond restarting, rate limits) passes.
 func Refused(err error) bool {
 	e := (*Error)(nil)
-	return errors.As(err, &e) && e.Reason != ReasonTooMany && e.Reason != ReasonUnavailable
+	return errors.As(err, &e) && e.Reason != "" && e.Reason != ReasonTooMany && e.Reason != ReasonUnavailable
 }

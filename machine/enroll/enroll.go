@@ -143,9 +143,11 @@ const (
 	ReasonUnavailable   = "Unavailable"   // 503: regiond can't answer now; try again
 )
 
-// Error is the body of every answer other than 2xx.
+// Error is the body of every answer other than 2xx that regiond gives.
 type Error struct {
-	// Reason is one word for programs, e.g. TokenUsed, TokenUnknown, WrongServer.
+	// Status is the HTTP status code of the answer.
+	Status int `json:"-"`
+	// Reason is one word for programs, e.g. TokenUsed, TokenUnknown, WrongServer. Empty if it was not regiond that answered.
 	Reason string `json:"reason"`
 	// Message for people.
 	Message string `json:"message"`
