@@ -128,7 +128,8 @@ func asTemplate(content string, keys map[string]bool) string {
 	var b strings.Builder
 	for i, part := range strings.Split(content, "\x00") {
 		if i%2 == 1 {
-			keys[part] = true
+			key, _, _ := strings.Cut(part, " ") // a function may follow, see writtenSecret
+			keys[key] = true
 			b.WriteString("{{ ." + part + " }}")
 			continue
 		}

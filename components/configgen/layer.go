@@ -28,6 +28,8 @@ type layer struct {
 	field func(path string) string
 	// written are options of the tree as oslo.config reads them, by key.
 	written map[string]any
+	// secrets are the leaves of the tree that are an operator's own secrets, by key.
+	secrets map[string]bool
 }
 
 func (l *layer) place(path []string) string { return l.where(joined(path)) }

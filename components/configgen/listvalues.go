@@ -95,6 +95,7 @@ What can be set below ` + "`values` and `overrides`" + ` of a cluster or of one 
 
 * An option and the value for the same line can't both be given. Options that say who a node is, where broker and database are, and with
   which password, are regiond's own.
+* An option's secret is given by its name, ` + "`{secret: NAME}`" + `, and set by ` + "`regiond secret set CLUSTER NAME --from-file FILE`" + `.
 * A YAML list is one line, its items joined by commas; for options that may be given several times it is one line for each item.
 * A ` + "`$`" + ` arrives as it was written. At the beginning of a word it stands for another option if it names one (` + "`$my_ip`" + `); ` + "`$$my_ip`" + ` writes such a name.
 

@@ -156,7 +156,7 @@ func external(t *testing.T, tree map[string]any, name string, content []byte, in
 		values[d.SecretKey] = v
 	}
 	for _, item := range es.Spec.Target.Template.TemplateFrom[0].ConfigMap.Items {
-		tmpl, err := template.New(item.Key).Option("missingkey=error").Parse(configMap.Data[item.Key])
+		tmpl, err := template.New(item.Key).Funcs(operatorFunctions).Option("missingkey=error").Parse(configMap.Data[item.Key])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,3 +185,6 @@ func property(tree map[string]any, path string) (string, bool) {
 	}
 	return "", false
 }
+
+// operatorFunctions are those of the operator's templates that regiond uses: sprig's replace (old, new, text).
+var operatorFunctions = template.FuncMap{"replace": func(from, to, text string) string { return strings.ReplaceAll(text, from, to) }}

@@ -110,7 +110,7 @@ func (m *merger) value(old *node, value any, path []string) *node {
 		}
 		old = nil
 	}
-	leaf := &node{value: value, written: m.layer.written[key(path)], from: m.layer, secret: m.layer.kind == secretLayer, lower: old}
+	leaf := &node{value: value, written: m.layer.written[key(path)], from: m.layer, secret: m.layer.kind == secretLayer || m.layer.secrets[key(path)], lower: old}
 	if old == nil {
 		return leaf
 	}
@@ -120,10 +120,10 @@ func (m *merger) value(old *node, value any, path []string) *node {
 // replace decides between two layers that give the same leaf.
 func (m *merger) replace(old, leaf *node, path []string) *node {
 	switch {
-	case old.secret:
+	case old.from.kind == secretLayer:
 		m.add(path, "%s is a secret, kept in %s; remove it here", joined(path), old.from.place(path))
 		return old
-	case leaf.secret && old.from.kind != softLayer:
+	case m.layer.kind == secretLayer && old.from.kind != softLayer:
 		m.errs = append(m.errs, old.from.problem(path, "%s is a secret, kept in %s; remove it here", joined(path), m.layer.place(path)))
 		return leaf
 	case isList(old.value) != isList(leaf.value) && !isOption(path):

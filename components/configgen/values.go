@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"regiond.dev/regiond/components/configgen/secrets"
+
 	"regiond.dev/regiond/region"
 )
 
@@ -86,7 +88,12 @@ func (s *Source) Values(c Cluster) (v *Values, warnings []*Problem, err error) {
 // secretTree is the cluster's secrets, or placeholders for those that are declared.
 func (s *Source) secretTree(c Cluster, placeholder func(path string) string) (map[string]any, error) {
 	if c.Secrets == nil {
-		return s.placeholders(placeholder), nil
+		tree := s.placeholders(placeholder)
+		for _, name := range referred(c.Declaration) {
+			p := OwnSecrets + "." + name
+			secrets.Put(tree, p, placeholder(p))
+		}
+		return tree, nil
 	}
 	tree, err := normal(c.Secrets, "")
 	if err != nil {
@@ -112,7 +119,7 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 	for _, f := range slices.Concat(s.defaults, of) {
 		layers = append(layers, f.layer())
 	}
-	more, errs := s.given(&c, c.Field, "the cluster", d.Values, d.Overrides)
+	more, errs := s.given(&c, secrets, c.Field, "the cluster", d.Values, d.Overrides)
 	layers = slices.Concat(layers, []*layer{c.facts()}, more)
 	layers = append(layers, &layer{name: "secrets", kind: secretLayer, tree: secrets,
 		where: func(string) string { return secretsPlace(d.Name) }})
@@ -134,8 +141,8 @@ func (v *Values) lay(layers []*layer) (errs []error) {
 	return errs
 }
 
-// given are the layers that an operator writes: values and overrides.
-func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.RawExtension) (layers []*layer, errs []error) {
+// given are the layers that an operator writes: values and overrides, with the secrets that they refer to.
+func (s *Source) given(c *Cluster, hidden map[string]any, field, of string, values, overrides *runtime.RawExtension) (layers []*layer, errs []error) {
 	for _, g := range []struct {
 		name string
 		kind layerKind
@@ -152,7 +159,7 @@ func (s *Source) given(c *Cluster, field, of string, values, overrides *runtime.
 		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
 			field: func(path string) string { return field + "." + g.name + "." + path }}
 		if s.judges {
-			errs = slices.Concat(errs, withoutFacts(l), s.checkValues(l), s.writeOptions(l, string(c.Declaration.Release)))
+			errs = slices.Concat(errs, withoutFacts(l), s.resolve(l, c, hidden), s.checkValues(l), s.writeOptions(l, string(c.Declaration.Release)))
 		}
 		layers = append(layers, l)
 	}
@@ -175,6 +182,10 @@ func (s *Source) writeOptions(l *layer, release string) (errs []error) {
 		}
 		if why := s.owned(release, path[0], path[2], path[3]); why != "" {
 			errs = append(errs, l.problem(path, "[%s] %s: %s", path[2], path[3], why))
+			return
+		}
+		if text, _ := value.(string); l.secrets[key(path)] {
+			l.written[key(path)] = writtenSecret(text)
 			return
 		}
 		w := optionWriter{s, release, path[0], path[2]}
@@ -229,7 +240,7 @@ func (s *Source) NodeValues(v *Values, n Node) (*Values, []*Problem, error) {
 	if i, ok := v.nodes[n.Name]; ok {
 		own := &c.Declaration.Nodes[i]
 		var more []*layer
-		more, errs = s.given(c, fmt.Sprintf("%s.nodes[%d]", c.Field, i), "the node", own.Values, own.Overrides)
+		more, errs = s.given(c, nil, fmt.Sprintf("%s.nodes[%d]", c.Field, i), "the node", own.Values, own.Overrides)
 		layers = append(layers, more...)
 	}
 	nv := &Values{root: v.root, release: v.release, cluster: c, nodes: v.nodes, node: n.Name}

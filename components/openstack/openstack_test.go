@@ -205,8 +205,12 @@ func TestWrongInput(t *testing.T) {
 }
 
 func TestRedact(t *testing.T) {
-	s := desired(t, input())
+	in := input()
+	in.Secrets["own"] = map[string]any{"ldap": "pa$my_secret"}
+	s := desired(t, in)
 	for _, tt := range []struct{ text, want string }{
+		{"x pa$my_secret y", "x <secret:own.ldap> y"},
+		{"x pa$$my_secret y", "x <secret:own.ldap> y"}, // as options have it
 		{"x 0123456789abcdef y", "x <secret:keystone.password> y"},
 		{"password = 0123456789abcdef", "password = <secret:keystone.password>"},
 		{"admin_password = old one", "admin_password = <secret>"},

@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// minSecret is the length from which on a secret is looked for in text. What is shorter is not a secret, and hiding it would hide half of every file.
+// minSecret is the length in bytes from which on secrets are looked for in text. Shorter strings are not secrets, and redacting them
+// would make every file unreadable.
 const minSecret = 6
 
-// Redact replaces the secrets of the cluster in a text, and what looks like one: text that was rendered with secrets of before.
+// Redact replaces the secrets of the cluster in a text, and what looks like one: the text may hold secrets that were replaced since.
 func (s *State) Redact(text string) string {
 	type secret struct{ path, value string }
 	var all []secret
@@ -27,6 +28,9 @@ func (s *State) Redact(text string) string {
 		case string:
 			if len(v) >= minSecret {
 				all = append(all, secret{path, v})
+				if escaped := strings.ReplaceAll(v, "$", "$$"); escaped != v { // as options of oslo.config have it
+					all = append(all, secret{path, escaped})
+				}
 			}
 		}
 	}

@@ -1,0 +1,124 @@
+package configgen
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"regiond.dev/regiond/components/configgen/secrets"
+	"regiond.dev/regiond/region"
+)
+
+// OwnSecrets is where the secrets that an operator adds are in the tree: own.NAME. Templates print them as any other, and in a
+// cluster's values an option is given one by its name: keystone.conf.ldap.password: {secret: NAME}.
+const OwnSecrets = "own"
+
+// refersTo is the key of such a mapping.
+const refersTo = "secret"
+
+var ownSecretName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// CheckOwnSecret reports what is wrong with a secret of the operator's own; it does not show the value. One that oslo.config would
+// read otherwise than it was written is refused: values are one line, and white space and quotes around them are stripped
+// (oslo_config/iniparser.py).
+func CheckOwnSecret(name, value string) error {
+	if !ownSecretName.MatchString(name) {
+		return fmt.Errorf("%q is not the name of a secret: it may have lower-case letters, digits and hyphens between them, 63 at most", name)
+	}
+	if wrong := wrongSecret(value); wrong != "" {
+		return fmt.Errorf("secret %s %s", name, wrong)
+	}
+	return nil
+}
+
+func wrongSecret(value string) string {
+	switch {
+	case value == "":
+		return "is empty"
+	case strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return "has a line break or another control character; options are one line"
+	case strings.TrimSpace(value) != value:
+		return "begins or ends with white space, which oslo.config would strip"
+	case len(value) > 1 && value[0] == value[len(value)-1] && (value[0] == '"' || value[0] == '\''):
+		return "is between quotes, which oslo.config would strip"
+	case strings.Contains(value, `\$`):
+		return "has a backslash before a dollar, which oslo.config would strip"
+	}
+	return ""
+}
+
+// references calls f for each option below a plain tree that is given a secret by its name. set replaces what is given.
+func references(tree map[string]any, f func(path []string, name any, set func(value string))) {
+	for _, project := range sortedKeys(tree) {
+		object, _ := tree[project].(map[string]any)
+		conf, _ := object["conf"].(map[string]any)
+		for _, section := range sortedKeys(conf) {
+			options, _ := conf[section].(map[string]any)
+			for _, option := range sortedKeys(options) {
+				of, _ := options[option].(map[string]any)
+				if name, refers := of[refersTo]; refers && len(of) == 1 {
+					f([]string{project, "conf", section, option}, name, func(value string) { options[option] = value })
+				}
+			}
+		}
+	}
+}
+
+// referred are the names of the secrets that a cluster's declaration refers to.
+func referred(d *region.OpenStackDeclaration) (names []string) {
+	for _, raw := range []*runtime.RawExtension{d.Values, d.Overrides} {
+		if raw == nil || len(raw.Raw) == 0 {
+			continue
+		}
+		tree, err := decodeObject(raw.Raw)
+		if err != nil {
+			continue // Source.given reports it
+		}
+		references(tree, func(_ []string, name any, _ func(string)) {
+			if s, isString := name.(string); isString && ownSecretName.MatchString(s) {
+				names = append(names, s)
+			}
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// resolve puts the secrets that a layer of the cluster refers to into it. tree are the cluster's secrets; a node has none of its own,
+// so that what differs between nodes is never secret.
+func (s *Source) resolve(l *layer, c *Cluster, tree map[string]any) (errs []error) {
+	l.secrets = map[string]bool{}
+	references(l.tree, func(path []string, of any, set func(string)) {
+		name, isString := of.(string)
+		value, _ := secrets.Get(tree, OwnSecrets+"."+name)
+		text, _ := value.(string)
+		set(text)
+		l.secrets[key(path)] = true
+		switch {
+		case tree == nil:
+			errs = append(errs, l.problem(path, "refers to a secret; only values and overrides of the cluster can"))
+		case !isString || !ownSecretName.MatchString(name):
+			errs = append(errs, l.problem(path, "refers to a secret by %s, which is not a name; an example: {secret: ldap-password}", showValue(of)))
+		case text == "":
+			errs = append(errs, l.problem(path, "refers to the secret %s, which is not set; set it with: regiond secret set %s %s --from-file FILE",
+				name, c.Declaration.Name, name))
+		case wrongSecret(text) != "" && !marked(text):
+			errs = append(errs, l.problem(path, "the secret %s %s", name, wrongSecret(text)))
+		}
+	})
+	return errs
+}
+
+// marked says whether a text is not a secret, but stands for one that the External Secrets operator fills in.
+func marked(text string) bool { return strings.HasPrefix(text, "\x00") }
+
+// writtenSecret is an option's secret as oslo.config reads it: no dollar in it stands for another option.
+func writtenSecret(text string) string {
+	if marked(text) {
+		return strings.TrimSuffix(text, "\x00") + ` | replace "$" "$$"` + "\x00"
+	}
+	return strings.ReplaceAll(text, "$", "$$")
+}
