@@ -57,10 +57,17 @@ func (a *ansible) survey() error {
 		if err != nil {
 			return err
 		}
+		var hidden []string
 		nv.differences(a.values, func(p []string, leaf *node) {
 			a.varies[key(p)] = true
 			note(p, leaf)
+			if cluster := a.values.root.find(p); leaf.secret || cluster != nil && cluster.secret {
+				hidden = append(hidden, joined(p))
+			}
 		})
+		if len(hidden) > 0 {
+			return fmt.Errorf("node %s: %s is a secret of the cluster; Ansible's variables of a host are not encrypted", n.Name, hidden[0])
+		}
 		list, errs := a.source.setByValues(a.source.filesOf(RoleCompute), nv.root)
 		if len(errs) > 0 {
 			return errs[0]
@@ -255,13 +262,18 @@ func (a *ansible) differ(p []string) bool {
 }
 
 type play struct {
-	Name   string           `yaml:"name"`
-	Hosts  string           `yaml:"hosts"`
-	Gather bool             `yaml:"gather_facts"`
-	Tasks  []map[string]any `yaml:"tasks"`
+	Name     string `yaml:"name"`
+	Hosts    string `yaml:"hosts"`
+	Gather   bool   `yaml:"gather_facts"`
+	Tasks    []task `yaml:"tasks"`
+	Handlers []task `yaml:"handlers,omitempty"`
 }
 
-// playbook places each role's files. openstack_root puts them below a folder, without owners, to be looked at first.
+// task is one module's call with its name, "when" and "notify".
+type task map[string]any
+
+// playbook places each role's files, and on compute nodes enables and starts the services, those whose files changed anew.
+// openstack_root puts the files below a folder, without owners, to be looked at first; then no service is touched.
 func (a *ansible) playbook() error {
 	var plays []play
 	inventory := map[string]any{}
@@ -283,10 +295,17 @@ func (a *ansible) playbook() error {
 		for _, f := range list {
 			if dir := path.Dir(f.Path); !dirs[dir] {
 				dirs[dir] = true
-				p.Tasks = append(p.Tasks, map[string]any{"name": dir, "ansible.builtin.file": map[string]any{"path": below(dir), "state": "directory"}})
+				p.Tasks = append(p.Tasks, task{"name": dir, "ansible.builtin.file": map[string]any{"path": below(dir), "state": "directory"}})
 			}
-			p.Tasks = append(p.Tasks, map[string]any{"name": f.Path, "ansible.builtin.template": map[string]any{
-				"src": role + f.Path + ".j2", "dest": below(f.Path), "mode": f.Mode, "owner": owned(f.Owner), "group": owned(f.Group), "trim_blocks": false}})
+			place := task{"name": f.Path, "ansible.builtin.template": map[string]any{
+				"src": role + f.Path + ".j2", "dest": below(f.Path), "mode": f.Mode, "owner": owned(f.Owner), "group": owned(f.Group), "trim_blocks": false}}
+			if role == RoleCompute {
+				place["notify"] = a.source.readers(f.Path)
+			}
+			p.Tasks = append(p.Tasks, place)
+		}
+		if role == RoleCompute {
+			a.services(&p)
 		}
 		plays = append(plays, p)
 	}
@@ -294,6 +313,40 @@ func (a *ansible) playbook() error {
 		return err
 	}
 	return a.yaml("playbook.yaml", plays)
+}
+
+// services adds what starts them: handlers for those whose files changed, in the order of services.yaml, then all of them. Handlers
+// come first, so that a service that is started here for the first time is started once.
+func (a *ansible) services(p *play) {
+	const placed = "openstack_root is not defined"
+	p.Tasks = append(p.Tasks,
+		task{"name": "units are read", "ansible.builtin.systemd": map[string]any{"daemon_reload": true}, "when": placed},
+		task{"name": "services whose files changed", "ansible.builtin.meta": "flush_handlers"})
+	for _, s := range a.source.services {
+		unit := func(state string) map[string]any { return map[string]any{"name": s.Name, "state": state} }
+		p.Handlers = append(p.Handlers, task{"name": "restart " + s.Name, "when": placed, "ansible.builtin.systemd": unit("restarted")})
+		if s.Reload {
+			p.Handlers = append(p.Handlers, task{"name": "reload " + s.Name, "when": placed, "ansible.builtin.systemd": unit("reloaded")})
+		}
+		started := unit("started")
+		started["enabled"] = true
+		p.Tasks = append(p.Tasks, task{"name": s.Name, "when": placed, "ansible.builtin.systemd": started})
+	}
+}
+
+// readers are the handlers of the services of compute nodes that read a file. A reload does not take a changed unit over.
+func (s *Source) readers(file string) []string {
+	handlers := []string{}
+	for _, service := range s.services {
+		switch {
+		case !slices.Contains(service.Files, file):
+		case service.Reload && path.Base(file) != service.Name:
+			handlers = append(handlers, "reload "+service.Name)
+		default:
+			handlers = append(handlers, "restart "+service.Name)
+		}
+	}
+	return handlers
 }
 
 func below(p string) string { return "{{ openstack_root | default('') }}" + p }
