@@ -45,7 +45,7 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one (regiond openstack -- ...)", len(e.IDs), e.Kind, e.Name, condition.List(e.IDs, ", "))
+	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one: regiond openstack -- ...", len(e.IDs), e.Kind, e.Name, condition.List(e.IDs, ", "))
 }
 
 // Ensure brings Keystone to the catalogue. It can be repeated at any time, also after it was cut off, and writes only

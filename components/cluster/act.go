@@ -88,7 +88,7 @@ func (t *turn) pruneEndpoints(ctx context.Context) {
 		t.log.Info("keystone changed", slog.String("change", r))
 	}
 	if err != nil {
-		t.log.Warn("endpoints that are no longer declared are not removed yet", slog.Any("error", err))
+		t.log.Warn("endpoints that are no longer declared could not be removed", slog.Any("error", err))
 		return
 	}
 	t.seen.endpoints = check{of: of, time: t.Now()}
@@ -140,7 +140,7 @@ func (t *turn) replaceStuck(ctx context.Context) error {
 			return err
 		}
 		if pod != "" {
-			t.log.Info("pod of an older revision, which was not ready, is replaced", slog.String("pod", pod))
+			t.log.Info("replaced a pod of an older revision that was not ready", slog.String("pod", pod))
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 	pruned, err := rollout.Prune(ctx, t.Live, plan.Owned(t.cluster.Name), t.state.Objects)
 	for _, p := range pruned {
 		event.Act(t.Events, t.cluster, "Removed", p.String()+" is no longer declared", nil)
-		t.log.Info("removed, it is not wished any more", slog.String("object", p.String()))
+		t.log.Info("removed: it is no longer declared", slog.String("object", p.String()))
 	}
 	if err != nil {
 		return err

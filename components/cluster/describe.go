@@ -35,7 +35,7 @@ func (d *decider) describe() {
 		c := d.gate(gate)
 		if earlier != "" && c.Status == metav1.ConditionTrue {
 			// Proved by itself, but conditions are passed in order.
-			c = d.no(gate, region.ReasonEarlierGate, "the gate "+earlier, "nothing to do for this one, it was proved by itself")
+			c = d.no(gate, region.ReasonEarlierGate, "the gate "+earlier, "nothing to do, this one is proved already")
 		}
 		if c.Status != metav1.ConditionTrue && earlier == "" {
 			earlier = gate
@@ -112,8 +112,8 @@ func (d Database) remedy(cluster string) string {
 	if d.Created != "" {
 		since = "it was created at " + d.Created
 	}
-	return fmt.Sprintf("%s, and an empty one is not made in its place: mount its disk, or restore the folder from a backup; to give all of its data "+
-		"up for lost and begin with an empty cloud and new passwords: regiond kubectl delete namespace %s", since, openstack.Namespace(cluster))
+	return fmt.Sprintf("%s, and an empty one is not made in its place: mount its disk, or restore the folder from a backup; to discard all "+
+		"of its data and begin with an empty cloud and new passwords: regiond kubectl delete namespace %s", since, openstack.Namespace(cluster))
 }
 
 func (d *decider) unrolled(w Workload) string {
@@ -152,7 +152,7 @@ func (d *decider) gate(gate string) metav1.Condition {
 		case w.Gate != gate || w.done():
 			continue
 		case w.Job && !w.Failed.IsZero():
-			return d.no(gate, region.ReasonSchemaJobFailed, "the job "+w.Name, fmt.Sprintf("Kubernetes gave it up (%s); it is started again at %s", clip(w.Waiting),
+			return d.no(gate, region.ReasonSchemaJobFailed, "the job "+w.Name, fmt.Sprintf("Kubernetes has stopped retrying it (%s); it is started again at %s", clip(w.Waiting),
 				stamp(w.Failed.Add(jobRetry))))
 		case w.Job && !w.Present && !d.proved(region.ConditionMariaDB):
 			return d.no(gate, region.ReasonEarlierGate, "the gate "+region.ConditionMariaDB, "nothing to do")
@@ -166,7 +166,7 @@ func (d *decider) gate(gate string) metav1.Condition {
 	p, probed := d.f.Probes[gate]
 	switch {
 	case !d.rolledOut(gate):
-		return d.no(gate, region.ReasonStarting, "its workloads", "they are not known before the configuration is; see the condition "+region.ConditionConfigured)
+		return d.no(gate, region.ReasonStarting, "its workloads", "they are known once the configuration is; see the condition "+region.ConditionConfigured)
 	case !probed && d.f.Unreachable != "":
 		return d.no(gate, region.ReasonFirstProbe, "the first proof", d.f.Unreachable)
 	case !probed:

@@ -73,11 +73,11 @@ func leave(l Leaving) (LeaveStep, string) {
 		return LeaveDisable, leaves + "its compute service is about to be disabled"
 	case len(l.Guests) > 0:
 		return LeaveWait, fmt.Sprintf("its profile is no longer one of this cluster, but %d guests are on it, and it stays until they are gone: %s; "+
-			"declare its profile for this cluster again, or empty it: %s", len(l.Guests), computehost.Listed(l.Guests), computehost.Remedy)
+			"declare its profile for this cluster again, or remove its guests: %s", len(l.Guests), computehost.Listed(l.Guests), computehost.Remedy)
 	case l.Other == "" && !l.Stopped:
 		return LeaveStop, leaves + "its services are about to be stopped"
 	case l.Other == "" && !l.Applied:
-		return LeaveWait, leaves + "waiting for its agent to stop the cluster's services; if it never comes back: regiond server retire " + l.Name
+		return LeaveWait, leaves + "waiting for its agent to stop the cluster's services; if the host is lost: regiond server retire " + l.Name
 	case l.Known:
 		return LeaveForget, leaves + "its services are about to be deleted"
 	}

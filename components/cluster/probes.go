@@ -43,7 +43,7 @@ func (p Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.
 			return err
 		}
 		if err := gate.PurgeImages(ctx, t); err != nil {
-			p.Log.Warn("rows of images that were deleted are left in Glance's database", slog.Any("error", err))
+			p.Log.Warn("rows of the probe's deleted images remain in Glance's database", slog.Any("error", err))
 		}
 		return nil
 	case region.ConditionNova:
@@ -125,7 +125,7 @@ func (t *turn) login(ctx context.Context) {
 	}
 	s, err := t.Cloud.Login(ctx, t.target)
 	if err != nil {
-		t.log.Warn("no token", slog.Any("error", err))
+		t.log.Warn("keystone issued no token", slog.Any("error", err))
 		s = nil
 	}
 	t.seen.session = s

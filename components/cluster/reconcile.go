@@ -130,7 +130,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, ctx.Err()
 		}
 		c.metrics.failed(cluster.Name, "act")
-		t.log.Warn("not applied", slog.Any("error", err))
+		t.log.Warn("could not apply", slog.Any("error", err))
 		t.facts.Trouble = &Trouble{Reason: region.ReasonApplyFailed, Message: clip(err.Error())}
 	}
 	t.probe(ctx, d.Probe)

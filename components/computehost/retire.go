@@ -256,7 +256,7 @@ func (c *Cloud) verify(ctx context.Context, name string) error {
 		return err
 	}
 	if !c.Empty() {
-		return errors.New("something of it came back while it was deleted; is the machine off? retry")
+		return errors.New("one of its services registered again while it was being deleted; check that the machine is off, then retry")
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 	}
 	for _, cluster := range given {
 		if !slices.ContainsFunc(clusters.Items, func(c region.OpenStackCluster) bool { return c.Name == cluster }) {
-			s.Unasked = append(s.Unasked, Unasked{Cluster: cluster, Why: "it is no longer declared, so none of its services runs",
+			s.Unasked = append(s.Unasked, Unasked{Cluster: cluster, Why: "it is no longer declared, so none of its services are running",
 				Remedy: "declare it in region.yaml again, which brings it back with its data"})
 		}
 	}
@@ -187,7 +187,7 @@ func (c *Cloud) refresh(ctx context.Context, name string) error {
 		return err
 	}
 	if c.Held, err = c.held(ctx); err != nil {
-		return fmt.Errorf("list who holds its resources: %w", err)
+		return fmt.Errorf("list the consumers of its resources: %w", err)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func TestWrongPatches(t *testing.T) {
 		{"other namespace", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: keystone, namespace: default}\n", `namespace "default": the cluster's objects are in openstack-lab`},
 		{"unknown field", "- target: {kind: Service}\n  patch: '[]'\n  path: x\n", `10.yaml:3: unknown field "path"; did you mean "patch"?`},
 		{"unknown selector", "- target: {knid: Service}\n  patch: '[]'\n", `unknown field target.knid; did you mean "kind"?`},
-		{"structured", "- target: {kind: Service}\n  patch:\n  - {op: add}\n", "10.yaml:3: patch is to be text"},
+		{"structured", "- target: {kind: Service}\n  patch:\n  - {op: add}\n", "10.yaml:3: patch must be text"},
 		{"does not fit", "- target: {kind: Deployment}\n  patch: '[{\"op\": \"remove\", \"path\": \"/spec/none\"}]'\n", "10.yaml:1: the patch does not fit Deployment: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -155,7 +155,7 @@ func parseTargeted(file string, n *yaml.Node, namespace string) (patch, error) {
 		return patch{}, fmt.Errorf("%s: the patch needs the fields target (kind, name, …) and patch", where)
 	}
 	if text.Kind != yaml.ScalarNode {
-		return patch{}, fmt.Errorf("%s:%d: patch is to be text, as in a kustomization.yaml: write `patch: |-` and indent what follows", file, text.Line)
+		return patch{}, fmt.Errorf("%s:%d: patch must be text, as in a kustomization.yaml: write `patch: |-` and indent what follows", file, text.Line)
 	}
 	var s struct {
 		Group, Version, Kind, Name, Namespace string
@@ -164,7 +164,7 @@ func parseTargeted(file string, n *yaml.Node, namespace string) (patch, error) {
 	}
 	known := []string{"group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"}
 	if target.Kind != yaml.MappingNode {
-		return patch{}, fmt.Errorf("%s:%d: target is to have the fields kind, name, …", file, target.Line)
+		return patch{}, fmt.Errorf("%s:%d: target must have the fields kind, name, …", file, target.Line)
 	}
 	for i := 0; i < len(target.Content); i += 2 {
 		if k := target.Content[i]; !slices.Contains(known, k.Value) {

@@ -62,7 +62,7 @@ func awaitOnce(ctx context.Context, c client.Client, names, removed []string, re
 	}
 	for _, n := range names {
 		if !seen[n] {
-			missing = append(missing, n+": there is no such OpenStack cluster any more")
+			missing = append(missing, n+": the OpenStack cluster no longer exists")
 		}
 	}
 	return missing, nil

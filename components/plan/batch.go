@@ -97,7 +97,7 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 		wait := ""
 		switch {
 		case h.Cuts && h.Guests > 0 && !disrupt:
-			wait = fmt.Sprintf("the change restarts Open vSwitch and cuts off its %d guests; move them to other hosts, or accept that: "+
+			wait = fmt.Sprintf("the change restarts Open vSwitch and cuts off its %d guests; move them to other hosts, or accept the interruption: "+
 				"regiond apply --disrupt", h.Guests)
 			b.Drain = append(b.Drain, h.Name)
 		case h.Joining:
@@ -106,11 +106,11 @@ func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 		case h.UpUnknown:
 			wait = "Nova and Neutron can't be asked whether its services are up"
 		case moving >= limit && limit == 1:
-			wait = "another host gets the change before it, and has not proved it yet"
+			wait = "another host gets the change before it, and is not up with it yet"
 		case moving >= limit:
 			wait = fmt.Sprintf("%d hosts get the change at a time", budget)
 		case h.Up && away >= budget:
-			wait = fmt.Sprintf("a change may take no more than %d of %d hosts away, and as many are not up", budget, len(hosts))
+			wait = fmt.Sprintf("a change may make no more than %d of %d hosts unavailable, and as many are down", budget, len(hosts))
 		}
 		if wait != "" {
 			b.Waits[h.Name] = wait

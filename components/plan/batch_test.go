@@ -68,7 +68,7 @@ func TestNextBatch(t *testing.T) {
 		{"as many are down as may be", hosts(10, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
-		})), false, "", "no more than 1 of 10 hosts away", ""},
+		})), false, "", "no more than 1 of 10 hosts unavailable", ""},
 		{"joining hosts do not wait", hosts(30, only(5, func(h *plan.HostState) { h.Stored, h.Up, h.Joining = "", false, true })), false,
 			"h00 h01 h02 h03 h04 h05", "another host gets the change before it", ""},
 		{"nobody can be asked", hosts(30, func(_ int, h *plan.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't be asked", ""},

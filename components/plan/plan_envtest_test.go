@@ -112,7 +112,7 @@ func testTakeOver(t *testing.T, c client.Client) {
 	if err := c.Update(t.Context(), d, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := planOf(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods, running ones go on") {
+	if _, text := planOf(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods, running pods are kept") {
 		t.Errorf("got\n%s", text)
 	}
 	if got := strings.Join(apply(t, c, f, s), " "); got != "Deployment" {

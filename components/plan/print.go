@@ -41,7 +41,7 @@ func (p *Cluster) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  %s Endpoint %s\n", signs[rollout.ActionDelete], e)
 	}
 	if len(p.Endpoints) > 0 {
-		fmt.Fprintf(b, "      → clients that look for these regions find nothing\n\n")
+		fmt.Fprintf(b, "      → clients that use these regions will find no endpoint\n\n")
 	}
 	for _, c := range p.Configs {
 		fmt.Fprintf(b, "  Configuration of %s\n\n", c.Role)
@@ -92,14 +92,14 @@ func writeNodes(b *bytes.Buffer, alike []NodeChange) {
 	n := alike[0]
 	fmt.Fprintf(b, "  %s %s %s%s\n\n", signs[n.Action], plural(len(alike), "Node"), strings.Join(names, ", "), others)
 	if n.Action == rollout.ActionDelete {
-		fmt.Fprintf(b, "      → no longer configured; what is there stays as it is\n\n")
+		fmt.Fprintf(b, "      → no longer configured; its files and services stay as they are\n\n")
 	}
 	writeFiles(b, n.Files)
 	for _, s := range n.Services {
 		fmt.Fprintf(b, "      → %s of %s\n", s.Action, s.Name)
 	}
 	if n.CutsGuests {
-		fmt.Fprintf(b, "      ! guests lose their network meanwhile: a host gets this when it has none, or with regiond apply --disrupt\n")
+		fmt.Fprintf(b, "      ! guests lose their network meanwhile: a host gets this when it has no guests, or with regiond apply --disrupt\n")
 	}
 	if len(n.Services) > 0 {
 		fmt.Fprintln(b)

@@ -11,7 +11,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestPlanText(t *testing.T) {
 	before := object(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: nova-api, namespace: openstack-lab}\n"+

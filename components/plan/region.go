@@ -182,7 +182,7 @@ func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string,
 		p.gone = append(p.gone, o)
 		p.Declarations = append(p.Declarations, rollout.Change{Action: rollout.ActionDelete, Object: rollout.Ref{Kind: "OpenStackCluster", Name: o.Name},
 			Consequence: fmt.Sprintf("its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage "+
-				"them. Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster that is declared by this name later has both again",
+				"them. Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster declared by this name later gets both back",
 				openstack.DataDir(dataDir, o.Name), openstack.Namespace(o.Name), openstack.SecretName)})
 	}
 	return nil
@@ -199,7 +199,7 @@ func (p *Plan) Allowed(deletion bool) error {
 		return nil
 	}
 	return fmt.Errorf("OpenStack cluster %s is no longer declared and would be removed, with its guests out of reach; "+
-		"declare it again, or say that you mean it: --allow-delete", strings.Join(p.Removed(), ", "))
+		"declare it again, or confirm the removal: --allow-delete", strings.Join(p.Removed(), ", "))
 }
 
 // AtStart are the paths of the changed fields that take effect when regiond starts again.

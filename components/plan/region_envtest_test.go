@@ -43,7 +43,7 @@ func testDeclare(t *testing.T, c client.Client) {
 	var b bytes.Buffer
 	if err := p.WriteText(&b); err != nil || !strings.Contains(b.String(), "+ Region r1\n") ||
 		!strings.Contains(b.String(), "- OpenStackCluster old\n      → its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage them. "+
-			"Its data in /var/lib/regiond/openstack/old and its passwords and keys, Secret openstack-old/openstack-secrets, are kept; a cluster that is declared by this name later has both again\n") {
+			"Its data in /var/lib/regiond/openstack/old and its passwords and keys, Secret openstack-old/openstack-secrets, are kept; a cluster declared by this name later gets both back\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	if err := p.Allowed(false); err == nil || !strings.Contains(err.Error(), "OpenStack cluster old is no longer declared") || !strings.Contains(err.Error(), "--allow-delete") {
@@ -269,7 +269,7 @@ func testAwait(t *testing.T, c client.Client) {
 	if err := c.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if err := await(); err == nil || !strings.Contains(err.Error(), "there is no such OpenStack cluster any more") {
+	if err := await(); err == nil || !strings.Contains(err.Error(), "the OpenStack cluster no longer exists") {
 		t.Errorf("got %v", err)
 	}
 }

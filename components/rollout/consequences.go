@@ -19,11 +19,11 @@ func consequence(c Change) string {
 		case "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob":
 			return "its pods stop"
 		case "Service":
-			return fmt.Sprintf("%s is no longer reached at its address", name)
+			return fmt.Sprintf("%s can no longer be reached at its address", name)
 		}
 	case ActionReplace:
 		if kind == "StatefulSet" {
-			return fmt.Sprintf("it is recreated around its pods, which then restart if their template changed; %s is unavailable meanwhile", name)
+			return fmt.Sprintf("it is recreated without deleting its pods, which restart if their template changed; %s is unavailable meanwhile", name)
 		}
 		return "it is deleted and recreated"
 	case ActionUpdate:
@@ -38,18 +38,18 @@ func updateConsequence(c Change) string {
 		before, _, _ := unstructured.NestedFieldNoCopy(c.live.Object, "spec", "replicas")
 		after, _, _ := unstructured.NestedFieldNoCopy(c.result.Object, "spec", "replicas")
 		if text(before) != text(after) {
-			return fmt.Sprintf("it is scaled from %s to %s pods, running ones go on", text(before), text(after))
+			return fmt.Sprintf("it is scaled from %s to %s pods, running pods are kept", text(before), text(after))
 		}
 		return ""
 	}
 	strategy, _, _ := unstructured.NestedString(c.result.Object, "spec", "strategy", "type")
 	switch {
 	case c.Object.Kind == "Deployment" && strategy == "Recreate":
-		return fmt.Sprintf("pods of %s restart: old ones stop before new ones start, it is away until they are ready", name)
+		return fmt.Sprintf("pods of %s restart: old ones stop before new ones start; it is unavailable until they are ready", name)
 	case c.Object.Kind == "Deployment":
 		return fmt.Sprintf("pods of %s restart: new ones are ready before old ones stop", name)
 	}
-	return fmt.Sprintf("pods of %s restart one by one, each is away until it is ready again", name)
+	return fmt.Sprintf("pods of %s restart one by one; each is unavailable until it is ready again", name)
 }
 
 // RestartsPods tells whether a change makes new pods of a workload: it does if their template differs.
