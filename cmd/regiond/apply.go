@@ -130,7 +130,7 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	for _, c := range p.Clusters {
 		names = append(names, c.Cluster)
 	}
-	if err := plan.Await(ctx, api, names, p.Removed(), show); err != nil {
+	if err := plan.WaitReady(ctx, api, names, p.Removed(), show); err != nil {
 		return notReady(fmt.Errorf("the region is not as declared after %s: %w", time.Since(started).Round(time.Second), err))
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"regiond.dev/regiond/region/condition"
 )
 
-// Catalogue is what is wished of a Keystone.
+// Catalogue is what is desired of a Keystone.
 type Catalogue struct {
 	// Owner is the UID of the OpenStackCluster; endpoints carry it.
 	Owner string
@@ -38,7 +38,7 @@ type User struct{ Name, Password string }
 // Service with one URL for its public, internal and admin endpoint.
 type Service struct{ Name, Type, URL string }
 
-// AmbiguousError: two things are what was looked for. It is a fault that neither a retry nor a choice repairs.
+// AmbiguousError: two things are what was looked for. Retrying does not help, and regiond does not choose between them.
 type AmbiguousError struct {
 	Kind, Name string
 	IDs        []string
@@ -49,7 +49,7 @@ func (e *AmbiguousError) Error() string {
 }
 
 // Ensure brings Keystone to the catalogue. It can be repeated at any time, also after it was cut off, and writes only
-// what differs. What it does not know it leaves alone. It returns what it changed, in words.
+// what differs. Everything else in the catalogue is left alone. It returns what it changed, in words.
 func (s *Session) Ensure(ctx context.Context, c Catalogue) (changed []string, err error) {
 	e := &ensurer{identity: s.identity(), session: s}
 	for _, step := range []func(context.Context, Catalogue) error{e.access, e.services} {

@@ -21,9 +21,9 @@ import (
 
 // Options of a retirement.
 type Options struct {
-	// Force goes on when it can't be seen that the machine is off. The operator MUST be certain that it is.
+	// Force continues even if regiond can't verify that the machine is off. The operator MUST be certain that it is.
 	Force bool
-	// Progress is told each step in words.
+	// Progress is called with a description of each step.
 	Progress func(text string)
 	// OffTimeout bounds the wait for the machine to be off.
 	OffTimeout time.Duration

@@ -318,7 +318,7 @@ func (s *Survey) Abandon(clusters []string) error {
 	return nil
 }
 
-// Removable says why the host's objects may not be removed while its machine goes on running, nil if they may: a compute service that
+// Removable says why the host's objects may not be removed while its machine is still running, nil if they may: a compute service that
 // is left would still be given guests.
 func (s *Survey) Removable() error {
 	if err := s.Refusal(); err != nil {

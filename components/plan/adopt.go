@@ -47,7 +47,7 @@ func Running(ctx context.Context, c client.Client, cluster string) ([]string, er
 	return images, nil
 }
 
-// Disturbs names what applying a state would restart, replace, or run again of what is there; empty if nothing. It changes nothing.
+// Disturbs names the first thing that applying a state would restart, replace or run again; empty if nothing. It changes nothing.
 func Disturbs(ctx context.Context, c client.Client, s *openstack.State, hosts []openstack.Host) (string, error) {
 	there := map[string]bool{} // gates that have workloads
 	var missing []*unstructured.Unstructured

@@ -21,7 +21,7 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// Facts are what the state of a cluster depends on, and what is still to come.
+// Facts are what the state of a cluster depends on, and what is still missing.
 type Facts struct {
 	openstack.Input
 	// Waiting says, one sentence each, what is not known yet.

@@ -52,7 +52,7 @@ type NodeWrite struct {
 	Up bool
 }
 
-// carriers are the services that cut guests off from their networks while they restart. Open vSwitch's kernel part goes on with the
+// carriers are the services that cut guests off from their networks while they restart. Open vSwitch's kernel module keeps the
 // flows that it has for some seconds only.
 var carriers = []string{"ovsdb-server.service", "ovs-vswitchd.service", "regiond-openvswitch.service"}
 

@@ -48,7 +48,7 @@ func (p *Plan) Removed() []string {
 	return names
 }
 
-// OfRegion compares a declaration with the region, reading what is at hand on this host and in its API. It changes nothing. The
+// OfRegion compares a declaration with the region, reading what is on this host and in its API. It changes nothing. The
 // clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
 func OfRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
 	declared, err := r.Desired()
@@ -119,7 +119,7 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 	return nil
 }
 
-// retainedConsequence tells of the Secret and the data that a cluster of this name has left.
+// retainedConsequence describes the Secret and the data that a removed cluster of this name has left.
 func retainedConsequence(ctx context.Context, c client.Client, cluster string) (string, error) {
 	s := &metav1.PartialObjectMetadata{}
 	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

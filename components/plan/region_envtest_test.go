@@ -238,7 +238,7 @@ func testAwait(t *testing.T, c client.Client) {
 		said = nil
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		return plan.Await(ctx, c, []string{"await"}, nil, func(line string) { said = append(said, line) })
+		return plan.WaitReady(ctx, c, []string{"await"}, nil, func(line string) { said = append(said, line) })
 	}
 	if err := await(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "await: regiond's controller has not seen the change; does it run? regiond status") {
 		t.Errorf("got %v", err)

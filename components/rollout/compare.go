@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Action is what is to be done with an object.
+// Action on an object.
 type Action string
 
 // Actions.
@@ -106,7 +106,7 @@ func unchangeable(err error) bool {
 	return strings.Contains(err.Error(), "immutable") || strings.Contains(err.Error(), "updates to statefulset spec")
 }
 
-// bookkeeping of the API server is not a difference.
+// bookkeeping of the API server does not count as a difference.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 
 // Diff lists the fields in which an object differs from what the API server would make of it. Secrets are not shown.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// consequence of a change for pods and those who use them.
+// consequence of a change for pods and their users.
 func consequence(c Change) string {
 	kind, name := c.Object.Kind, c.Object.Name
 	switch c.Action {

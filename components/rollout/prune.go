@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// prunable kinds, beside those that are wished now. Kinds that hold data are not among them: a namespace, claims of volumes.
+// prunable kinds, besides those of desired objects. Kinds that hold data are not among them: namespaces and claims of volumes.
 var prunable = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"},
 	{Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "ServiceAccount"},
@@ -25,7 +25,7 @@ var prunable = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 }
 
-// kept are kinds that are never pruned, wished or not.
+// kept are kinds that are never pruned, desired or not.
 var kept = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume"}
 
 // Owned are the objects that may be pruned: those of a namespace that bear all of the labels, but what is always kept.
@@ -38,7 +38,7 @@ type Owned struct {
 // Prune deletes what was made before and is not desired any more, and returns it. Configuration that a pod, or an earlier ReplicaSet
 // that one could go back to, still uses is left for a later time; that of pods which stop goes with them.
 func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Ref, error) {
-	found, err := unwished(ctx, c, owned, desired)
+	found, err := undesired(ctx, c, owned, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstruc
 
 // Deletions are the changes that Prune would make.
 func Deletions(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Change, error) {
-	found, err := unwished(ctx, c, owned, desired)
+	found, err := undesired(ctx, c, owned, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func Deletions(ctx context.Context, c client.Client, owned Owned, desired []*uns
 	return changes, nil
 }
 
-// unwished lists what Prune would delete, sorted by kind as above, then name.
-func unwished(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
-	wished := map[Ref]bool{}
+// undesired lists what Prune would delete, sorted by kind as above, then name.
+func undesired(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
+	keep := map[Ref]bool{}
 	kinds := slices.Clone(prunable)
 	for _, o := range desired {
-		wished[RefOf(o)] = true
+		keep[RefOf(o)] = true
 		if gvk := o.GroupVersionKind(); o.GetNamespace() != "" && !slices.Contains(kinds, gvk) && !slices.Contains(kept, gvk.Kind) {
 			kinds = append(kinds, gvk)
 		}
@@ -96,7 +96,7 @@ func unwished(ctx context.Context, c client.Client, owned Owned, desired []*unst
 			o.SetGroupVersionKind(gvk)
 			ref := RefOf(&o)
 			switch {
-			case wished[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil, slices.Contains(owned.Kept, ref):
+			case keep[ref], !o.DeletionTimestamp.IsZero(), metav1.GetControllerOf(&o) != nil, slices.Contains(owned.Kept, ref):
 			default:
 				all = append(all, o)
 			}

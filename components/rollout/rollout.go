@@ -38,8 +38,8 @@ func RefOf(o client.Object) Ref {
 	return Ref{Kind: o.GetObjectKind().GroupVersionKind().Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Apply applies objects in their order and returns those that were written. Fields that others changed are taken over: what is
-// declared is the wish. An object that is in the way because it can't be changed is replaced, except for Jobs: they are named by
+// Apply applies objects in their order and returns those that were written. Fields that others changed are taken over: the
+// declaration decides. An object that can't be changed is replaced, except for Jobs: they are named by
 // what they do, and one that is there is left alone.
 func Apply(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) ([]Ref, error) {
 	var written []Ref
@@ -79,7 +79,7 @@ func applyOne(ctx context.Context, c client.Client, o *unstructured.Unstructured
 	return live == nil || live.GetResourceVersion() != result.GetResourceVersion(), nil
 }
 
-// done tells of an object that is left alone once it is there.
+// done says whether an existing object is left alone: a Job is not run twice.
 func done(live *unstructured.Unstructured) bool { return live.GetKind() == "Job" }
 
 // get returns the object as it is, nil if there is none.
@@ -100,7 +100,7 @@ func serverSide(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	return result, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(result), opts...)
 }
 
-// creatable is nil if the API server would take an object that is in nobody's way: nothing is deleted for one that it refuses.
+// creatable is nil if the API server would accept the object as a new one. Nothing is deleted to make room for one that it refuses.
 func creatable(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	other := o.DeepCopy()
 	other.SetName(o.GetName() + "-x")
@@ -108,7 +108,7 @@ func creatable(ctx context.Context, c client.Client, o *unstructured.Unstructure
 	return err
 }
 
-// removeTimeout bounds the wait for an object that was deleted; its pods, if they are not to be kept, end later.
+// removeTimeout bounds the wait for a deleted object to be gone. Its pods, unless they are kept, end later.
 const removeTimeout = time.Minute
 
 // remove deletes an object and waits until it is gone. The pods of a StatefulSet are kept, to be adopted by the next one.

@@ -51,10 +51,10 @@ func progressOf(live *unstructured.Unstructured) (progress, error) {
 		}
 		updated := s.Status.UpdatedReplicas
 		if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-			updated = wished(s.Spec.Replicas)
+			updated = desiredReplicas(s.Spec.Replicas)
 		}
 		st := s.Status
-		return progress{rollout(s.Generation, st.ObservedGeneration, wished(s.Spec.Replicas), updated, st.AvailableReplicas,
+		return progress{rollout(s.Generation, st.ObservedGeneration, desiredReplicas(s.Spec.Replicas), updated, st.AvailableReplicas,
 			st.Replicas), s.Spec.Selector}, nil
 	case "DaemonSet":
 		var d appsv1.DaemonSet
@@ -70,19 +70,19 @@ func progressOf(live *unstructured.Unstructured) (progress, error) {
 		return progress{}, err
 	}
 	st := d.Status
-	return progress{rollout(d.Generation, st.ObservedGeneration, wished(d.Spec.Replicas), st.UpdatedReplicas,
+	return progress{rollout(d.Generation, st.ObservedGeneration, desiredReplicas(d.Spec.Replicas), st.UpdatedReplicas,
 		st.AvailableReplicas, st.Replicas), d.Spec.Selector}, nil
 }
 
-// wished replicas; without a number there is one.
-func wished(replicas *int32) int32 {
+// desiredReplicas of a workload; without a number there is one.
+func desiredReplicas(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
 	}
 	return *replicas
 }
 
-// rollout is the state of a workload in words, "" when it is as wished.
+// rollout says what a workload waits for, "" if it is rolled out.
 func rollout(generation, observed int64, want, updated, available, all int32) string {
 	switch {
 	case observed < generation:
@@ -206,7 +206,7 @@ func ended(t *corev1.ContainerStateTerminated) string {
 	return why
 }
 
-// maxMessage bounds what is quoted of a container, in characters: its last ones say why it ended.
+// maxMessage bounds the quotation of a container's message, in characters. The end says why the container ended.
 const maxMessage = 300
 
 func oneLine(s string) string {

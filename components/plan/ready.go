@@ -14,17 +14,17 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// awaitEvery is how often Await looks.
-const awaitEvery = time.Second
+// readyPoll is the time between checks of WaitReady.
+const readyPoll = time.Second
 
-// Await waits until every OpenStack cluster named is Ready with its present specification, and those that were removed are gone.
+// WaitReady waits until every OpenStack cluster named is Ready with its present specification, and those that were removed are gone.
 // report gets a line for each condition that changes. The error, when ctx ends, says what is still missing.
-func Await(ctx context.Context, c client.Client, names, removed []string, report func(string)) error {
-	t := time.NewTicker(awaitEvery)
+func WaitReady(ctx context.Context, c client.Client, names, removed []string, report func(string)) error {
+	t := time.NewTicker(readyPoll)
 	defer t.Stop()
 	said := map[string]string{}
 	for {
-		missing, err := awaitOnce(ctx, c, names, removed, func(key, line string) {
+		missing, err := notReady(ctx, c, names, removed, func(key, line string) {
 			if said[key] != line {
 				said[key] = line
 				report(line)
@@ -44,7 +44,8 @@ func Await(ctx context.Context, c client.Client, names, removed []string, report
 	}
 }
 
-func awaitOnce(ctx context.Context, c client.Client, names, removed []string, report func(key, line string)) (missing []string, err error) {
+// notReady lists what keeps clusters from being ready, or from being gone.
+func notReady(ctx context.Context, c client.Client, names, removed []string, report func(key, line string)) (missing []string, err error) {
 	var list region.OpenStackClusterList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("OpenStack clusters: %w", err)
