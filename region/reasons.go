@@ -175,6 +175,17 @@ const (
 	ReasonWaitingForInspection = "WaitingForInspection"
 	// ReasonInstalled: the disk holds an installation of this very server.
 	ReasonInstalled = "Installed"
+	// ReasonNoProfile: no profile of region.yaml fits the machine. Like the four below, it holds until what is declared, or the
+	// hardware, changes; nothing is written.
+	ReasonNoProfile = "ProfileNotMatched"
+	// ReasonProfileUnknown: the profile that the server names is not in region.yaml.
+	ReasonProfileUnknown = "ProfileUnknown"
+	// ReasonDiskNotSelected: not exactly one disk fits, or it holds data that may not be overwritten, or can't be read.
+	ReasonDiskNotSelected = "DiskNotSelected"
+	// ReasonNetworkNotResolved: the profile's network names interfaces that the machine does not have.
+	ReasonNetworkNotResolved = "NetworkNotResolved"
+	// ReasonMarkerContradictory: more than one disk carries a complete installation of the server.
+	ReasonMarkerContradictory = "MarkerContradictory"
 	// ReasonRetired: the server is out of service, and off.
 	ReasonRetired = "Retired"
 	// ReasonRetiring: the server is to be out of service, and not yet off.

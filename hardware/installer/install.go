@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ func (r *run) install(ctx context.Context, inv inventory.Inventory, job *enroll.
 	if err != nil {
 		return err
 	}
-	r.log.Info("installing", "image", job.Manifest.Version, "disk", target.String(), "bytes", job.Manifest.Bytes())
+	r.log.Info("installing", slog.String("image", job.Manifest.Version), slog.String("disk", target.String()), slog.Int64("bytes", job.Manifest.Bytes()))
 	marker := inventory.InstallMarker{RegionUID: job.Identity.RegionUID, ServerUID: job.Identity.ServerUID, Image: job.Manifest.Version}
 	guids, err := r.writeImage(ctx, target, job, parts, marker, p)
 	if err != nil {

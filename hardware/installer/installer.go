@@ -92,7 +92,7 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 				return Reboot, fmt.Errorf("this ticket is not accepted any more: %w", err)
 			}
 			wait := askAgain.Next()
-			r.log.Warn("no instruction from regiond; asking again", "error", err, "wait", wait)
+			r.log.Warn("no instruction from regiond; asking again", slog.Any("error", err), slog.Duration("wait", wait))
 			if err := r.clock.Sleep(ctx, wait); err != nil {
 				return Reboot, err
 			}
@@ -102,10 +102,10 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 		refusals = 0
 		switch {
 		case instruction.PowerOff:
-			r.log.Info("told to power off", "message", instruction.Message)
+			r.log.Info("told to power off", slog.String("message", instruction.Message))
 			return PowerOff, nil
 		case instruction.BootDisk:
-			r.log.Info("told to boot the disk", "message", instruction.Message)
+			r.log.Info("told to boot the disk", slog.String("message", instruction.Message))
 			return Reboot, nil
 		case instruction.Install != nil:
 			err := r.installAndReport(ctx, inv, instruction.Install)
@@ -116,14 +116,14 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 				return Reboot, context.Cause(ctx)
 			}
 			wait := tryAgain.Next()
-			r.log.Error("installation failed; asking again", "error", err, "wait", wait)
+			r.log.Error("installation failed; asking again", slog.Any("error", err), slog.Duration("wait", wait))
 			if err := r.clock.Sleep(ctx, wait); err != nil {
 				return Reboot, err
 			}
 		default:
 			tryAgain.Reset()
 			wait := min(max(time.Duration(instruction.WaitSeconds)*time.Second, time.Second), maxWait)
-			r.log.Info("told to wait", "message", instruction.Message, "wait", wait)
+			r.log.Info("told to wait", slog.String("message", instruction.Message), slog.Duration("wait", wait))
 			if err := r.clock.Sleep(ctx, wait); err != nil {
 				return Reboot, err
 			}
@@ -136,7 +136,7 @@ func Run(ctx context.Context, config Config) (Outcome, error) {
 func (r *run) ask(ctx context.Context) (enroll.Instruction, inventory.Inventory, error) {
 	inv, err := r.machine.Inventory(ctx)
 	if err != nil {
-		r.log.Warn("the inventory is incomplete", "error", err)
+		r.log.Warn("the inventory is incomplete", slog.Any("error", err))
 	}
 	instruction, err := r.api.inventory(ctx, enroll.InventoryReport{Inventory: inv, Version: r.version})
 	return instruction, inv, err
@@ -156,7 +156,8 @@ func (r *run) installAndReport(ctx context.Context, inv inventory.Inventory, job
 		return err
 	}
 	end := r.withNeighbours(p.report(stageInstalled, ""))
-	r.log.Info("installed", "image", job.Manifest.Version, "bytes", end.BytesWritten, "refetched", end.Refetched, "took", r.clock.Now().Sub(began))
+	r.log.Info("installed", slog.String("image", job.Manifest.Version), slog.Int64("bytes", end.BytesWritten), slog.Int("refetched", end.Refetched),
+		slog.Duration("took", r.clock.Now().Sub(began)))
 	r.reportEnd(ctx, end, reportPatience)
 	return nil
 }
@@ -176,7 +177,7 @@ func (r *run) reportEnd(ctx context.Context, report enroll.Progress, patience ti
 		if err == nil {
 			return
 		}
-		r.log.Warn("the end of the installation was not reported", "stage", report.Stage, "error", err)
+		r.log.Warn("the end of the installation was not reported", slog.String("stage", report.Stage), slog.Any("error", err))
 		var answered *enroll.Error
 		final := errors.As(err, &answered) && answered.Status/100 == 4 && answered.Status != http.StatusTooManyRequests
 		if final || r.clock.Now().After(give) || r.clock.Sleep(ctx, delay.Next()) != nil {

@@ -27,20 +27,20 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 	const advice = "name one by serialNumber or wwn in the profile's rootDisk"
 	switch {
 	case len(disks) == 0:
-		return nil, refuse(ReasonDiskNotSelected, "the server has no disk; check its cabling, its RAID controller's mode and the installer's drivers")
+		return nil, refuse(region.ReasonDiskNotSelected, "the server has no disk; check its cabling, its RAID controller's mode and the installer's drivers")
 	case len(fit) == 0:
-		return nil, refuse(ReasonDiskNotSelected, "no disk fits the profile's rootDisk; %s. Candidates: %s", advice, listDisks(disks, why))
+		return nil, refuse(region.ReasonDiskNotSelected, "no disk fits the profile's rootDisk; %s. Candidates: %s", advice, listDisks(disks, why))
 	case len(fit) > 1:
-		return nil, refuse(ReasonDiskNotSelected, "%d disks fit the profile's rootDisk, exactly one must; %s. Candidates: %s", len(fit), advice, listDisks(disks, why))
+		return nil, refuse(region.ReasonDiskNotSelected, "%d disks fit the profile's rootDisk, exactly one must; %s. Candidates: %s", len(fit), advice, listDisks(disks, why))
 	}
 	d := fit[0]
 	if d.SerialNumber == "" && d.WWN == "" {
-		return nil, refuse(ReasonDiskNotSelected, "disk %s has neither serial number nor WWN, so it can't be told from another for certain; give it one or choose another. Candidates: %s",
+		return nil, refuse(region.ReasonDiskNotSelected, "disk %s has neither serial number nor WWN, so it can't be told from another for certain; give it one or choose another. Candidates: %s",
 			d.Name, listDisks(disks, why))
 	}
 	for i := range disks {
 		if o := &disks[i]; o != d && o.SerialNumber == d.SerialNumber && o.WWN == d.WWN && o.Bytes == d.Bytes {
-			return nil, refuse(ReasonDiskNotSelected, "disks %s and %s report the same serial number, WWN and size, so they can't be told apart (two paths to one disk?); leave one path. Candidates: %s",
+			return nil, refuse(region.ReasonDiskNotSelected, "disks %s and %s report the same serial number, WWN and size, so they can't be told apart (two paths to one disk?); leave one path. Candidates: %s",
 				d.Name, o.Name, listDisks(disks, why))
 		}
 	}
@@ -48,20 +48,20 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 	case inventory.VerdictFree:
 		return d, nil
 	case inventory.VerdictNever:
-		return nil, refuse(ReasonDiskNotSelected, "disk %s %s", describe(*d), j.Holds)
+		return nil, refuse(region.ReasonDiskNotSelected, "disk %s %s", describe(*d), j.Holds)
 	case inventory.VerdictInstallation:
 		// A region that lost its state is a new region: what a profile allows for all servers of a kind
 		// must not make it take those of the old one, which run.
 		if sel.Overwrite && asked {
 			return d, nil
 		}
-		return nil, refuse(ReasonDiskNotSelected, "disk %s %s; if that may be lost, set spec.reinstallAfter of this server to now, and overwrite: true in the profile's rootDisk",
+		return nil, refuse(region.ReasonDiskNotSelected, "disk %s %s; if that may be lost, set spec.reinstallAfter of this server to now, and overwrite: true in the profile's rootDisk",
 			describe(*d), j.Holds)
 	default:
 		if sel.Overwrite {
 			return d, nil
 		}
-		return nil, refuse(ReasonDiskNotSelected, "disk %s %s, which was not installed here for this server; overwrite all of the disk with zeros and set spec.reinstallAfter to now, or set overwrite: true in the profile's rootDisk if the data may be lost",
+		return nil, refuse(region.ReasonDiskNotSelected, "disk %s %s, which was not installed here for this server; overwrite all of the disk with zeros and set spec.reinstallAfter to now, or set overwrite: true in the profile's rootDisk if the data may be lost",
 			describe(*d), j.Holds)
 	}
 }

@@ -30,7 +30,7 @@ func ResolveNetwork(n *region.HostNetwork, nics []inventory.NIC) (identity.Netwo
 		}
 		mac := strings.ToLower(nic.MACAddress)
 		if other, twice := taken[mac]; twice {
-			return identity.Network{}, refuse(ReasonNetworkNotResolved, "interfaces %q and %q of the profile's network both match NIC %s; each must match another one", other, i.Name, mac)
+			return identity.Network{}, refuse(region.ReasonNetworkNotResolved, "interfaces %q and %q of the profile's network both match NIC %s; each must match another one", other, i.Name, mac)
 		}
 		taken[mac] = i.Name
 		named[i.Name] = true
@@ -39,7 +39,7 @@ func ResolveNetwork(n *region.HostNetwork, nics []inventory.NIC) (identity.Netwo
 	for _, b := range n.Bonds {
 		for _, member := range b.Interfaces {
 			if !named[member] {
-				return identity.Network{}, refuse(ReasonNetworkNotResolved, "bond %q of the profile's network has the member %q, which is not among its interfaces; add it there", b.Name, member)
+				return identity.Network{}, refuse(region.ReasonNetworkNotResolved, "bond %q of the profile's network has the member %q, which is not among its interfaces; add it there", b.Name, member)
 			}
 		}
 		mode, hash := b.Mode, b.XmitHashPolicy
@@ -77,7 +77,7 @@ func matchNIC(i region.Interface, nics []inventory.NIC) (*inventory.NIC, *Refusa
 		fit = append(fit, n)
 	}
 	if len(fit) != 1 {
-		return nil, refuse(ReasonNetworkNotResolved, "interface %q of the profile's network matches %d NICs, it must match exactly one; change its match. Candidates: %s",
+		return nil, refuse(region.ReasonNetworkNotResolved, "interface %q of the profile's network matches %d NICs, it must match exactly one; change its match. Candidates: %s",
 			i.Name, len(fit), bounded.List(seen, "; "))
 	}
 	return fit[0], nil

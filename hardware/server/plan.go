@@ -71,7 +71,7 @@ func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
 		for _, a := range found {
 			d = append(d, describe(*a.Disk))
 		}
-		return nil, refuse(ReasonMarkerContradictory, "%d disks carry a complete installation of this server: %s; remove or wipe all but one", len(found), bounded.List(d, "; "))
+		return nil, refuse(region.ReasonMarkerContradictory, "%d disks carry a complete installation of this server: %s; remove or wipe all but one", len(found), bounded.List(d, "; "))
 	}
 	if len(found) == 1 {
 		return found[0], nil

@@ -21,7 +21,7 @@ func MatchProfile(w Wish, inv *inventory.Inventory) (*region.Profile, *Refusal) 
 				return &w.Profiles[i], nil
 			}
 		}
-		return nil, refuse(ReasonProfileUnknown, "spec.profile is %q, which is not in the region's hardware.profiles (%s); name one of them or add it",
+		return nil, refuse(region.ReasonProfileUnknown, "spec.profile is %q, which is not in the region's hardware.profiles (%s); name one of them or add it",
 			w.Spec.Profile, names(w.Profiles))
 	}
 	var why []string
@@ -33,9 +33,9 @@ func MatchProfile(w Wish, inv *inventory.Inventory) (*region.Profile, *Refusal) 
 		why = append(why, w.Profiles[i].Name+": "+no)
 	}
 	if len(why) == 0 {
-		return nil, refuse(ReasonNoProfile, "the region has no hardware.profiles; add one that matches this server")
+		return nil, refuse(region.ReasonNoProfile, "the region has no hardware.profiles; add one that matches this server")
 	}
-	return nil, refuse(ReasonNoProfile, "no profile matches this server (%s); change a profile's match or add one", bounded.List(why, "; "))
+	return nil, refuse(region.ReasonNoProfile, "no profile matches this server (%s); change a profile's match or add one", bounded.List(why, "; "))
 }
 
 // mismatch says why a profile does not match, or returns "".

@@ -6,18 +6,10 @@ import (
 	bounded "regiond.dev/regiond/region/condition"
 )
 
-// Reasons of conditions that stay until the wish, or the hardware, changes.
-const (
-	ReasonNoProfile           = "ProfileNotMatched"
-	ReasonProfileUnknown      = "ProfileUnknown"
-	ReasonDiskNotSelected     = "DiskNotSelected"
-	ReasonNetworkNotResolved  = "NetworkNotResolved"
-	ReasonMarkerContradictory = "MarkerContradictory"
-)
-
-// Refusal is a plan that can't be made: nothing is written. It is terminal until the wish or the
-// inventory changes.
+// Refusal is a plan that can't be made: nothing is written. It is terminal until what is declared, or
+// the inventory, changes.
 type Refusal struct {
+	// Reason of the condition, in package region.
 	Reason  string
 	Message string
 }

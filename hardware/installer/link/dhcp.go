@@ -35,7 +35,7 @@ func Lease(ctx context.Context, l netlink.Link, log *slog.Logger) (*nclient4.Lea
 			return nil, fmt.Errorf("DHCP on %s: %w", l.Attrs().Name, context.Cause(ctx))
 		}
 		log.Warn("no address by DHCP yet; if this goes on, make the switch port an edge port (spanning tree) or let it "+
-			"forward without LACP", "interface", l.Attrs().Name, "error", err)
+			"forward without LACP", slog.String("interface", l.Attrs().Name), slog.Any("error", err))
 		if err := sleep(ctx, tryAgain); err != nil {
 			return nil, err
 		}
@@ -54,9 +54,9 @@ func Keep(ctx context.Context, l netlink.Link, lease *nclient4.Lease, log *slog.
 			return
 		}
 		if !next.ACK.YourIPAddr.Equal(lease.ACK.YourIPAddr) {
-			log.Warn("the address changed", "from", lease.ACK.YourIPAddr, "to", next.ACK.YourIPAddr)
+			log.Warn("the address changed", slog.String("from", lease.ACK.YourIPAddr.String()), slog.String("to", next.ACK.YourIPAddr.String()))
 			if err := netlink.AddrDel(l, address(lease)); err != nil {
-				log.Warn("the old address stays", "error", err)
+				log.Warn("the old address stays", slog.Any("error", err))
 			}
 		}
 		lease = next

@@ -32,7 +32,7 @@ func Up(ctx context.Context, mac net.HardwareAddr, log *slog.Logger) (netlink.Li
 		for _, l := range links {
 			if l.Attrs().Flags&net.FlagUp == 0 && physical(l) {
 				if err := netlink.LinkSetUp(l); err != nil {
-					log.Warn("interface does not come up", "interface", l.Attrs().Name, "error", err)
+					log.Warn("interface does not come up", slog.String("interface", l.Attrs().Name), slog.Any("error", err))
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func Up(ctx context.Context, mac net.HardwareAddr, log *slog.Logger) (netlink.Li
 		}
 		if now := time.Now(); now.Sub(complained) > 10*time.Second {
 			if !complained.IsZero() {
-				log.Warn("waiting for the network", "for", missing, "since", now.Sub(began).Round(time.Second))
+				log.Warn("waiting for the network", slog.String("for", missing), slog.Duration("since", now.Sub(began).Round(time.Second)))
 			}
 			complained = now
 		}

@@ -99,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, conn *net.UDPConn) error {
 		select {
 		case slots <- struct{}{}:
 		default:
-			s.drop("busy", "client", r.Client)
+			s.drop("busy", slog.String("client", r.Client))
 			continue
 		}
 		wg.Go(func() {
