@@ -75,8 +75,11 @@ differs from the versions that this regiond was tested with is printed; --locked
   # The component images of one release of OpenStack
   regiond image build --components --openstack epoxy
 
-  # With Debian's latest security updates, from a mirror nearby
-  regiond image build --refresh --mirror http://mirror.example.net/debian
+  # With Debian's latest security updates
+  regiond image build --refresh
+
+  # Without the Internet: a file with apt's lines for the release, its updates and its security updates
+  regiond image build --refresh --mirror /etc/regiond/debian.list
 
   # For a program to read
   regiond image build -o json | jq -r .path`,
@@ -143,7 +146,7 @@ differs from the versions that this regiond was tested with is printed; --locked
 	}
 	selection.addFlags(c)
 	c.Flags().StringVar(&config.Release, "release", images.Releases[0], "release of Debian of the node image: "+strings.Join(images.Releases, ", "))
-	c.Flags().StringVar(&config.Mirror, "mirror", "", "mirror of Debian's archive (default: mmdebstrap's)")
+	c.Flags().StringVar(&config.Mirror, "mirror", "", "mirror of Debian's archive: its URI, or a file with lines of sources.list, e.g. for security updates too (default: Debian's own)")
 	c.Flags().BoolVar(&config.Refresh, "refresh", false, "fetch Debian's packages again")
 	c.Flags().BoolVar(&config.Locked, "locked", false, "fail if package versions differ from those that were tested")
 	c.Flags().BoolVar(&withGuest, "guest", false, "build the small test guest too, a raw disk for Glance")

@@ -111,3 +111,31 @@ func TestPromisesNameTestsThatExist(t *testing.T) {
 		}
 	}
 }
+
+var metric = regexp.MustCompile(`regiond_[a-z_]+`)
+
+// Operators alert by metrics that exist.
+func TestMetricsInDocumentsExist(t *testing.T) {
+	known := map[string]bool{}
+	sources(t, func(name string, _ *token.FileSet, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if pair, ok := n.(*ast.KeyValueExpr); ok && !strings.HasSuffix(name, "_test.go") {
+				known[literal(pair.Value)] = true
+			}
+			return true
+		})
+	})
+	page, err := os.ReadFile(filepath.Join(root, "docs/operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := metric.FindAllString(string(page), -1)
+	if len(found) < 5 {
+		t.Errorf("got %d metrics in docs/operations.md, want at least 5", len(found))
+	}
+	for _, m := range found {
+		if !known[m] {
+			t.Errorf("docs/operations.md: there is no metric %s", m)
+		}
+	}
+}
