@@ -70,7 +70,7 @@ func (w *walker) value(n *yaml.Node, s *schemaNode, path string) (any, bool) {
 	case isNull(n):
 		return nil, false
 	case s.Free:
-		return w.free(n, s, path, at)
+		return w.freeform(n, s, path, at)
 	case s.Type == "object" && n.Kind == yaml.MappingNode:
 		return w.object(n, s, path), true
 	case s.Type == "array" && n.Kind == yaml.SequenceNode:

@@ -6,9 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// free reads an object whose fields are the operator's own, and notes where each of them is written. Its keys are plain strings
+// freeform reads an object whose fields are the operator's own, and notes where each of them is written. Its keys are plain strings
 // and its values JSON's: what YAML has beyond that could not be stored.
-func (w *walker) free(n *yaml.Node, s *schemaNode, path string, at position) (any, bool) {
+func (w *walker) freeform(n *yaml.Node, s *schemaNode, path string, at position) (any, bool) {
 	if n.Kind != yaml.MappingNode {
 		w.wrongType(n, s, path, at)
 		return nil, false
