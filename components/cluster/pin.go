@@ -75,6 +75,13 @@ func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenSta
 		return nil, nil, err
 	}
 	if len(running) == 0 {
+		if err := plan.Returns(ctx, t.Live, t.cluster.Name, t.cluster.Spec.Release); err != nil {
+			var refused *plan.ReleaseError
+			if errors.As(err, &refused) {
+				return nil, &Trouble{Reason: region.ReasonReleaseRefused, Message: clip(err.Error())}, nil
+			}
+			return nil, nil, err
+		}
 		set, err := oci.Current(reg.Spec.Images.Dir, string(t.cluster.Spec.Release))
 		if err != nil {
 			return nil, &Trouble{Reason: region.ReasonNotConfigurable, Message: clip(err.Error())}, nil

@@ -178,7 +178,7 @@ func (c *Controller) remove(ctx context.Context, cluster *region.OpenStackCluste
 	if !controllerutil.ContainsFinalizer(cluster, Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	gone, err := c.removeObjects(ctx, cluster.Name)
+	gone, err := c.removeObjects(ctx, cluster)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: remove: %w", cluster.Name, err)
 	}

@@ -19,13 +19,15 @@ import (
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/components/service"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
 )
 
 // removeObjects removes what runs for a cluster: the configuration of its hosts, then everything in its namespace but the Secret with
 // its passwords and keys. That one stays where it is, encrypted at rest as all Secrets are, for as long as the data that only it opens.
 // It says whether all is gone.
-func (c *Controller) removeObjects(ctx context.Context, name string) (gone bool, err error) {
+func (c *Controller) removeObjects(ctx context.Context, cluster *region.OpenStackCluster) (gone bool, err error) {
+	name := cluster.Name
 	var configurations metav1.PartialObjectMetadataList
 	configurations.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := c.Live.List(ctx, &configurations, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: name}); err != nil {
@@ -43,7 +45,7 @@ func (c *Controller) removeObjects(ctx context.Context, name string) (gone bool,
 	if !ns.DeletionTimestamp.IsZero() {
 		return false, nil // someone deletes it, with the Secret in it
 	}
-	if err := c.retain(ctx, name); err != nil {
+	if err := c.retain(ctx, name, cluster.InForce()); err != nil {
 		return false, err
 	}
 	pruned, err := rollout.Prune(ctx, c.Live, plan.Owned(name), nil)
@@ -77,8 +79,9 @@ func (c *Controller) ended(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// retain labels the Secret of a cluster that is removed, and writes down that there is a database which needs it.
-func (c *Controller) retain(ctx context.Context, name string) error {
+// retain labels the Secret of a cluster that is removed, and writes down of which release its data is, and that there is a database which
+// needs the Secret.
+func (c *Controller) retain(ctx context.Context, name string, release region.OpenStackRelease) error {
 	secret := &corev1.Secret{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(name), Name: openstack.SecretName}, secret)
 	if err != nil {
@@ -96,6 +99,7 @@ func (c *Controller) retain(ctx context.Context, name string) error {
 	}
 	now := stamp(c.Now())
 	secret.Labels[openstack.LabelRetained], secret.Annotations[openstack.AnnotationRetained] = "true", now
+	secret.Annotations[openstack.AnnotationRelease] = string(release)
 	there, err := databaseThere(databaseDir(c.DataDir, name))
 	if err != nil {
 		return err
@@ -118,6 +122,7 @@ func (t *turn) reuse(ctx context.Context, secret *corev1.Secret) error {
 	before := secret.DeepCopy()
 	delete(secret.Labels, openstack.LabelRetained)
 	delete(secret.Annotations, openstack.AnnotationRetained)
+	delete(secret.Annotations, openstack.AnnotationRelease)
 	if err := t.Live.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}

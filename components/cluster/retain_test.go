@@ -187,3 +187,37 @@ func TestDatabaseIsRecordedFirst(t *testing.T) {
 		t.Errorf("the container may still create a database: %v", err)
 	}
 }
+
+// TestRemovedClusterKeepsItsRelease: declared again with another release, it is refused as it would be while it runs: its databases would be
+// changed without a dump, or can't be read at all.
+func TestRemovedClusterKeepsItsRelease(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "all gates", func() bool { return w.condition(region.ConditionNeutron).Status == metav1.ConditionTrue })
+	w.turn(c)
+	declared := w.cluster()
+	w.remove(c)
+	again := func(release region.OpenStackRelease) {
+		o := &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", UID: "c2"}, Spec: *declared.Spec.DeepCopy()}
+		o.Spec.Release, o.Spec.Pinned = release, nil
+		w.must(w.api.Create(t.Context(), o))
+		for range 5 {
+			w.turn(c)
+		}
+	}
+	again(region.ReleaseGazpacho)
+	if got := w.condition(region.ConditionConfigured); got.Reason != region.ReasonReleaseRefused || !strings.Contains(got.Message, "epoxy") {
+		t.Errorf("got %s: %s, want a refusal that names the release of the data", got.Reason, got.Message)
+	}
+	if w.cluster().Spec.Pinned != nil || w.secret().Labels[openstack.LabelRetained] == "" {
+		t.Error("the cluster is pinned, or its kept secret is used")
+	}
+	w.remove(c)
+	again(region.ReleaseEpoxy)
+	if w.cluster().Spec.Pinned == nil {
+		t.Error("the cluster is not pinned with the release of its data")
+	}
+	if s := w.secret(); s.Annotations[openstack.AnnotationRelease] != "" || s.Labels[openstack.LabelRetained] != "" {
+		t.Errorf("its secret is still kept as that of a removed cluster: %v %v", s.Labels, s.Annotations)
+	}
+}

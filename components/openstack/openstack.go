@@ -31,9 +31,10 @@ const (
 	// AnnotationGate is the gate that an object is part of. Objects without it come before all gates.
 	AnnotationGate = "regiond.dev/gate"
 	// LabelRetained is on the Secret of a cluster that is no longer declared: it is kept for as long as the cluster's data.
-	// AnnotationRetained is when that was.
+	// AnnotationRetained is when that was, AnnotationRelease the release of its databases.
 	LabelRetained      = "regiond.dev/retained"
 	AnnotationRetained = "regiond.dev/retained-since"
+	AnnotationRelease  = "regiond.dev/retained-release"
 )
 
 // Where the secrets of a cluster are, in its namespace: the tree as JSON.

@@ -119,19 +119,48 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 	return nil
 }
 
-// retainedConsequence describes the Secret and the data that a removed cluster of this name has left.
-func retainedConsequence(ctx context.Context, c client.Client, cluster string) (string, error) {
+// retained is what was written down of a removed cluster of this name, nil if none has left anything.
+func retained(ctx context.Context, c client.Client, cluster string) (map[string]string, error) {
 	s := &metav1.PartialObjectMetadata{}
 	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := c.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(cluster), Name: openstack.SecretName}, s)
 	if apierrors.IsNotFound(err) || err == nil && s.Labels[openstack.LabelRetained] == "" {
-		return "", nil
+		return nil, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("secrets of OpenStack cluster %s: %w", cluster, err)
+		return nil, fmt.Errorf("secrets of OpenStack cluster %s: %w", cluster, err)
+	}
+	return s.Annotations, nil
+}
+
+// retainedConsequence describes the Secret and the data that a removed cluster of this name has left.
+func retainedConsequence(ctx context.Context, c client.Client, cluster string) (string, error) {
+	left, err := retained(ctx, c, cluster)
+	if err != nil || left == nil {
+		return "", err
 	}
 	return fmt.Sprintf("the cluster of this name that was removed at %s comes back, with its data, passwords and keys",
-		s.Annotations[openstack.AnnotationRetained]), nil
+		left[openstack.AnnotationRetained]), nil
+}
+
+// ReleaseError is that the data of a removed cluster can't be used by the declared release.
+type ReleaseError struct{ cause error }
+
+func (e *ReleaseError) Error() string {
+	return "the databases of the removed cluster of this name are kept, and would be used: " + e.cause.Error()
+}
+
+// Returns is nil if a cluster that is not there may be installed with a release: a ReleaseError if data of a removed one is kept that the
+// release can't use. Data that an earlier regiond kept has no release written down, and passes.
+func Returns(ctx context.Context, c client.Client, cluster string, release region.OpenStackRelease) error {
+	left, err := retained(ctx, c, cluster)
+	if err != nil {
+		return err
+	}
+	if err := region.Hop(region.OpenStackRelease(left[openstack.AnnotationRelease]), release); err != nil {
+		return &ReleaseError{err}
+	}
+	return nil
 }
 
 func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Cluster, error) {
@@ -155,7 +184,11 @@ func (p *Plan) pin(ctx context.Context, c client.Client, r *region.Region, clust
 	if !live.DeletionTimestamp.IsZero() {
 		return fmt.Errorf("OpenStack cluster %s: it is being removed; apply again when it is gone", cluster.Name)
 	}
-	if live.Name != "" { // endpoints under another region would leave clients without them
+	if live.Name == "" {
+		if err := Returns(ctx, c, cluster.Name, cluster.Spec.Release); err != nil {
+			return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
+		}
+	} else { // endpoints under another region would leave clients without them
 		cluster.Spec.KeystoneRegion = live.EndpointRegion()
 	}
 	if err := region.Hop(live.InForce(), cluster.Spec.Release); err != nil {
