@@ -32,6 +32,7 @@ func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, er
 		}
 		problems = append(problems, strangers(doc, r, d, field)...)
 		problems = append(problems, otherDebian(doc, r, d, field)...)
+		problems = append(problems, c.mtus(doc, r, d, field)...)
 		if readPatches != nil {
 			problems = append(problems, c.checkPatches(doc, d, field, readPatches)...)
 		}
