@@ -12,7 +12,8 @@ import (
 // Agents may not write it: they may write the status of their Host only.
 const AnnotationComputeOf = "regiond.dev/compute-of"
 
-// ComputeOf returns the names of the OpenStack clusters whose compute services the host was given, sorted.
+// ComputeOf returns the names of the OpenStack clusters whose compute services the host was given,
+// sorted.
 func (h *Host) ComputeOf() []string {
 	all := slices.DeleteFunc(strings.Split(h.Annotations[AnnotationComputeOf], ","), func(s string) bool { return s == "" })
 	slices.Sort(all)

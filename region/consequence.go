@@ -1,6 +1,7 @@
 package region
 
-// Consequence of a changed declaration for a machine, or for addresses that machines are searched at.
+// Consequence of a changed declaration for a machine, or for addresses that machines are searched
+// at.
 type Consequence struct {
 	// Server that it concerns, if it is one.
 	Server string `json:"server,omitempty"`

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Desired is the region as it was declared, to be applied server-side: without status and what the API server adds.
+// Desired is the region as it was declared, to be applied server-side: without status and what the
+// API server adds.
 func (r *Region) Desired() (*unstructured.Unstructured, error) {
 	typed := *r
 	typed.APIVersion, typed.Kind = GroupVersion.String(), KindRegion
@@ -19,7 +20,8 @@ func (r *Region) Desired() (*unstructured.Unstructured, error) {
 	return object(b)
 }
 
-// Desired is the cluster as it was declared, to be applied server-side: without status and what the API server adds.
+// Desired is the cluster as it was declared, to be applied server-side: without status and what the
+// API server adds.
 func (c *OpenStackCluster) Desired() (*unstructured.Unstructured, error) {
 	b, err := json.Marshal(&OpenStackCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "OpenStackCluster"},
@@ -31,8 +33,8 @@ func (c *OpenStackCluster) Desired() (*unstructured.Unstructured, error) {
 	return object(b)
 }
 
-// object leaves empty mappings out: of a mapping whose last field was dropped, a server-side apply of {} makes null, which the
-// definition of the object then refuses.
+// object leaves empty mappings out: of a mapping whose last field was dropped, a server-side apply
+// of {} makes null, which the definition of the object then refuses.
 func object(document []byte) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(document); err != nil {

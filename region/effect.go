@@ -16,8 +16,8 @@ const (
 	AtOnce Effect = "AtOnce"
 	// AtStart: the field is read once, when regiond starts.
 	AtStart Effect = "AtStart"
-	// NextInstallation: a server that is installed keeps what it was installed with. One that is not installed yet takes the
-	// field at once.
+	// NextInstallation: a server that is installed keeps what it was installed with. One that is not
+	// installed yet takes the field at once.
 	NextInstallation Effect = "NextInstallation"
 	// Never: a control plane keeps the field for its life. A change is refused.
 	Never Effect = "Never"
@@ -37,8 +37,9 @@ func (e Effect) String() string {
 	return string(e)
 }
 
-// effects of all fields. An entry holds for the field itself and all below it, except where a longer one matches. Within a list
-// whose fields differ in their effect each field has an entry of its own, so that a new one can't be forgotten.
+// effects of all fields. An entry holds for the field itself and all below it, except where a
+// longer one matches. Within a list whose fields differ in their effect each field has an entry of
+// its own, so that a new one can't be forgotten.
 var effects = []struct {
 	path   string
 	effect Effect
@@ -64,8 +65,9 @@ var effects = []struct {
 
 var listKey = regexp.MustCompile(`\[[^]]*\]`)
 
-// Effects of a change at a path of the Region object, e.g. spec.hardware.profiles[compute].rootDisk.overwrite, the soonest first.
-// A change of a whole branch has those of all fields in it. None: it is not a field of region.yaml.
+// Effects of a change at a path of the Region object, e.g.
+// spec.hardware.profiles[compute].rootDisk.overwrite, the soonest first. A change of a whole branch
+// has those of all fields in it. None: it is not a field of region.yaml.
 func Effects(path string) []Effect {
 	path = listKey.ReplaceAllString(path, "[]")
 	longest := ""

@@ -12,7 +12,8 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// TestEveryFieldHasAnEffect: a field that is added to region.yaml needs an entry, and an entry needs its field.
+// TestEveryFieldHasAnEffect: a field that is added to region.yaml needs an entry, and an entry
+// needs its field.
 func TestEveryFieldHasAnEffect(t *testing.T) {
 	data, err := check.Schema()
 	if err != nil {

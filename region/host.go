@@ -71,7 +71,8 @@ type HostStatus struct {
 	// AgentVersion is the version of the agent.
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
-	// Release of OpenStack that the host's packages are of. Empty if it has none, or its agent does not say.
+	// Release of OpenStack that the host's packages are of. Empty if it has none, or its agent does
+	// not say.
 	// +optional
 	Release OpenStackRelease `json:"release,omitempty"`
 	// Addresses of the host.
@@ -84,7 +85,8 @@ type HostStatus struct {
 	// Configuration that the host runs. Its state is the condition Configured.
 	// +optional
 	Configuration *HostConfiguration `json:"configuration,omitempty"`
-	// OpenStack is how the control plane of the host's cluster sees it. regiond's controller writes it, the agent leaves it alone.
+	// OpenStack is how the control plane of the host's cluster sees it. regiond's controller writes
+	// it, the agent leaves it alone.
 	// +optional
 	OpenStack *HostOpenStack `json:"openstack,omitempty"`
 	// +optional
@@ -97,7 +99,8 @@ type HostStatus struct {
 type HostOpenStack struct {
 	// Cluster that the host is a node of.
 	Cluster string `json:"cluster"`
-	// Ready is true if the host runs its configuration, its services and agents are up, and it is mapped to its cell.
+	// Ready is true if the host runs its configuration, its services and agents are up, and it is
+	// mapped to its cell.
 	Ready bool `json:"ready"`
 	// Message says why it is not ready.
 	// +optional
@@ -131,7 +134,8 @@ type HostProcess struct {
 	// Started is when the main process was started.
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
-	// ConfigDigest is the SHA-256 of the files that it was started with, see configuration.Service.Digest.
+	// ConfigDigest is the SHA-256 of the files that it was started with, see
+	// configuration.Service.Digest.
 	// +optional
 	ConfigDigest string `json:"configDigest,omitempty"`
 	// Restarts since the host booted.

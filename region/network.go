@@ -81,8 +81,8 @@ type Bond struct {
 	// +kubebuilder:validation:Enum=slow;fast
 	// +optional
 	LACPRate string `json:"lacpRate,omitempty"`
-	// XmitHashPolicy as in the Linux bonding documentation, with 802.3ad, balance-xor and balance-tlb only.
-	// Default layer3+4 with 802.3ad.
+	// XmitHashPolicy as in the Linux bonding documentation, with 802.3ad, balance-xor and balance-tlb
+	// only. Default layer3+4 with 802.3ad.
 	// +kubebuilder:validation:Enum=layer2;layer2+3;layer3+4;encap2+3;encap3+4
 	// +optional
 	XmitHashPolicy string `json:"xmitHashPolicy,omitempty"`

@@ -34,11 +34,13 @@ type OpenStackDeclaration struct {
 	// Release of OpenStack. Default epoxy.
 	// +optional
 	Release OpenStackRelease `json:"release,omitempty"`
-	// Address of the seed host at which the cluster's APIs and message broker are served, on their usual ports. Two
-	// clusters have two addresses. Default: the seed host's address in the provisioning network.
+	// Address of the seed host at which the cluster's APIs and message broker are served, on their
+	// usual ports. Two clusters have two addresses. Default: the seed host's address in the
+	// provisioning network.
 	// +optional
 	Address string `json:"address,omitempty"`
-	// Profiles whose hosts are the cluster's compute nodes. May be left out if there is one cluster: all hosts are.
+	// Profiles whose hosts are the cluster's compute nodes. May be left out if there is one cluster:
+	// all hosts are.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Profiles []string `json:"profiles,omitempty"`
@@ -46,8 +48,9 @@ type OpenStackDeclaration struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	PhysicalNetworks []PhysicalNetwork `json:"physicalNetworks,omitempty"`
-	// Values of the configuration templates and, below PROJECT.conf.SECTION, any option of a project. A value that another
-	// layer gives otherwise is an error; see overrides. `regiond config explain` shows where a value comes from.
+	// Values of the configuration templates and, below PROJECT.conf.SECTION, any option of a project.
+	// A value that another layer gives otherwise is an error; see overrides. `regiond config explain`
+	// shows where a value comes from.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +optional
 	Values *runtime.RawExtension `json:"values,omitempty"`
@@ -61,8 +64,8 @@ type OpenStackDeclaration struct {
 	// +listMapKey=name
 	// +optional
 	Nodes []OpenStackNodeValues `json:"nodes,omitempty"`
-	// PatchesDir is a folder on the seed host with the operator's own Kustomize patches, *.yaml, which `regiond apply`
-	// reads. Default: /etc/regiond/openstack/NAME, if it is there.
+	// PatchesDir is a folder on the seed host with the operator's own Kustomize patches, *.yaml, which
+	// `regiond apply` reads. Default: /etc/regiond/openstack/NAME, if it is there.
 	// +kubebuilder:validation:Pattern=`^/.`
 	// +optional
 	PatchesDir string `json:"patchesDir,omitempty"`
@@ -74,8 +77,8 @@ type PhysicalNetwork struct {
 	// +kubebuilder:validation:MaxLength=12
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]+$`
 	Name string `json:"name"`
-	// Interface of the nodes, by its name in the profile's network, e.g. data0. It becomes a port of the bridge and must
-	// have no addresses.
+	// Interface of the nodes, by its name in the profile's network, e.g. data0. It becomes a port of
+	// the bridge and must have no addresses.
 	// +kubebuilder:validation:MaxLength=15
 	Interface string `json:"interface"`
 	// VLANs for tenant networks, "first-last" (IEEE 802.1Q: 1 to 4094).
@@ -134,13 +137,14 @@ type OpenStackClusterSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Patches []Patch `json:"patches,omitempty"`
-	// KeystoneRegion of the endpoints, unless the values say another: the region's name when the cluster was created. A cluster from
-	// before this was recorded has RegionOne, and keeps it.
+	// KeystoneRegion of the endpoints, unless the values say another: the region's name when the
+	// cluster was created. A cluster from before this was recorded has RegionOne, and keeps it.
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	KeystoneRegion string `json:"keystoneRegion,omitempty"`
-	// Pinned is what the cluster is rendered from and runs until the next `regiond apply`, whatever images are built and whichever
-	// regiond runs. A cluster without it is pinned by regiond's controller, one that already runs to what it runs.
+	// Pinned is what the cluster is rendered from and runs until the next `regiond apply`, whatever
+	// images are built and whichever regiond runs. A cluster without it is pinned by regiond's
+	// controller, one that already runs to what it runs.
 	// +optional
 	Pinned *OpenStackPin `json:"pinned,omitempty"`
 }
@@ -153,7 +157,8 @@ func (c *OpenStackCluster) EndpointRegion() string {
 	return cmp.Or(c.Spec.KeystoneRegion, unrecordedKeystoneRegion)
 }
 
-// InForce is the release that the cluster runs: the pinned one, or that of its declaration before it was pinned.
+// InForce is the release that the cluster runs: the pinned one, or that of its declaration before
+// it was pinned.
 func (c *OpenStackCluster) InForce() OpenStackRelease {
 	if c.Spec.Pinned != nil {
 		return c.Spec.Pinned.Images.Release
@@ -163,7 +168,8 @@ func (c *OpenStackCluster) InForce() OpenStackRelease {
 
 // OpenStackPin holds a cluster to the templates and images of the last apply.
 type OpenStackPin struct {
-	// Templates is the digest of the templates and manifests, which are stored under it in the namespace regiond-system.
+	// Templates is the digest of the templates and manifests, which are stored under it in the
+	// namespace regiond-system.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	Templates string `json:"templates"`
 	// Images of the control plane.
@@ -207,7 +213,8 @@ type OpenStackImage struct {
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// Patch is a file of the operator's folder of patches: a strategic merge or JSON 6902 patch as Kustomize takes it.
+// Patch is a file of the operator's folder of patches: a strategic merge or JSON 6902 patch as
+// Kustomize takes it.
 type Patch struct {
 	// File it was read from, for messages.
 	File string `json:"file"`
@@ -215,7 +222,8 @@ type Patch struct {
 	Content string `json:"content"`
 }
 
-// Gates of an OpenStackCluster in their order: each is a condition, proved end to end, e.g. by a row that was written and read.
+// Gates of an OpenStackCluster in their order: each is a condition, proved end to end, e.g. by a
+// row that was written and read.
 const (
 	ConditionMariaDB   = "MariaDB"
 	ConditionRabbitMQ  = "RabbitMQ"
@@ -266,7 +274,8 @@ type OpenStackClusterStatus struct {
 	Nodes []OpenStackNode `json:"nodes,omitempty"`
 }
 
-// MaxListedNodes bounds the nodes in a cluster's status: an object has to fit into etcd, however many nodes there are.
+// MaxListedNodes bounds the nodes in a cluster's status: an object has to fit into etcd, however
+// many nodes there are.
 const MaxListedNodes = 64
 
 // OpenStackService is one workload of the control plane.
@@ -287,7 +296,8 @@ type OpenStackService struct {
 type OpenStackNode struct {
 	// Name of the host.
 	Name string `json:"name"`
-	// Ready is true if the node runs its configuration, its service and agents are up, and it is mapped to its cell.
+	// Ready is true if the node runs its configuration, its service and agents are up, and it is
+	// mapped to its cell.
 	Ready bool `json:"ready"`
 	// Message says why it is not ready.
 	// +optional

@@ -2,7 +2,8 @@ package region
 
 // Reasons of all conditions of an OpenStackCluster.
 const (
-	// ReasonNotChecked: the regiond that runs has not checked it since it started. Its status is that of an earlier process.
+	// ReasonNotChecked: the regiond that runs has not checked it since it started. Its status is that
+	// of an earlier process.
 	ReasonNotChecked = "NotChecked"
 )
 
@@ -10,9 +11,11 @@ const (
 const (
 	// ReasonProved: the service was seen to work; the message says by what.
 	ReasonProved = "Proved"
-	// ReasonStarting: a workload or schema job of the service is not ready yet; the message names it and says why.
+	// ReasonStarting: a workload or schema job of the service is not ready yet; the message names it
+	// and says why.
 	ReasonStarting = "Starting"
-	// ReasonSchemaJobFailed: Kubernetes has stopped retrying the service's schema job. regiond starts it again after a minute.
+	// ReasonSchemaJobFailed: Kubernetes has stopped retrying the service's schema job. regiond starts
+	// it again after a minute.
 	ReasonSchemaJobFailed = "SchemaJobFailed"
 	// ReasonFirstProbe: the service runs and has not been probed yet.
 	ReasonFirstProbe = "Probing"
@@ -27,26 +30,34 @@ const (
 const (
 	// ReasonApplied: the configuration was rendered and applied, and all workloads run it.
 	ReasonApplied = "Applied"
-	// ReasonRollingOut: the configuration was rendered, and a workload does not run it yet; the message names the workload.
+	// ReasonRollingOut: the configuration was rendered, and a workload does not run it yet; the
+	// message names the workload.
 	ReasonRollingOut = "RollingOut"
 	// ReasonApplyFailed: the API server refused an object, or could not be reached. It is tried again.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonConfigurationRefused: the declaration can't be rendered, e.g. because of a value or a patch; the message says where.
+	// ReasonConfigurationRefused: the declaration can't be rendered, e.g. because of a value or a
+	// patch; the message says where.
 	ReasonConfigurationRefused = "ConfigurationRefused"
-	// ReasonDatabaseMissing: the cluster's database was there before and is not now. None is created in its place.
+	// ReasonDatabaseMissing: the cluster's database was there before and is not now. None is created
+	// in its place.
 	ReasonDatabaseMissing = "DatabaseMissing"
-	// ReasonDiskFull: the disk of the databases has too little free space. Nothing is rolled out until it has more.
+	// ReasonDiskFull: the disk of the databases has too little free space. Nothing is rolled out until
+	// it has more.
 	ReasonDiskFull = "DiskFull"
-	// ReasonNotConfigurable: something that the configuration depends on is missing, e.g. the release's images.
+	// ReasonNotConfigurable: something that the configuration depends on is missing, e.g. the
+	// release's images.
 	ReasonNotConfigurable = "NotConfigurable"
-	// ReasonNotPinned: the cluster runs what an earlier regiond rolled out, and this one can't tell from which templates and images.
-	// Nothing of it is changed until the next `regiond apply`.
+	// ReasonNotPinned: the cluster runs what an earlier regiond rolled out, and this one can't tell
+	// from which templates and images. Nothing of it is changed until the next `regiond apply`.
 	ReasonNotPinned = "NotPinned"
-	// ReasonReleaseRefused: the declared release is not the one in force, and can't be reached from it. The one in force stays.
+	// ReasonReleaseRefused: the declared release is not the one in force, and can't be reached from
+	// it. The one in force stays.
 	ReasonReleaseRefused = "ReleaseRefused"
-	// ReasonSecretsMissing: secrets that were generated before are missing. Others would lock services out of their own data.
+	// ReasonSecretsMissing: secrets that were generated before are missing. Others would lock services
+	// out of their own data.
 	ReasonSecretsMissing = "SecretsMissing"
-	// ReasonTemplatesMissing: the templates that the cluster is pinned to are missing, damaged, or of a newer regiond's format.
+	// ReasonTemplatesMissing: the templates that the cluster is pinned to are missing, damaged, or of
+	// a newer regiond's format.
 	ReasonTemplatesMissing = "TemplatesMissing"
 )
 
@@ -56,13 +67,15 @@ const (
 	ReasonNodesReady = "Ready"
 	// ReasonNoNodes: no host is a compute node of the cluster.
 	ReasonNoNodes = "NoNodes"
-	// ReasonNodesChanging: nodes have got a changed configuration and are about to show that they are up with it.
+	// ReasonNodesChanging: nodes have got a changed configuration and are about to show that they are
+	// up with it.
 	ReasonNodesChanging = "NodesChanging"
 	// ReasonNodesNotReady: some nodes are not ready; the message names one and says why.
 	ReasonNodesNotReady = "NodesNotReady"
 	// ReasonRolloutStopped: a changed configuration has failed on a host, and reaches no other one.
 	ReasonRolloutStopped = "RolloutStopped"
-	// ReasonWaitingForDrain: what is left of a change would cut off guests; it waits until those hosts have none, or for consent.
+	// ReasonWaitingForDrain: what is left of a change would cut off guests; it waits until those hosts
+	// have none, or for consent.
 	ReasonWaitingForDrain = "WaitingForDrain"
 )
 
@@ -76,7 +89,8 @@ const (
 
 // Reasons of the condition Configured of a Host.
 const (
-	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The last one stays in force.
+	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The
+	// last one stays in force.
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	// ReasonConfigurationUnknown: the configuration is in a format that the host's agent does not
 	// know, or has fields that it does not know. The last one stays in force.
@@ -87,10 +101,11 @@ const (
 const (
 	// ReasonAnswered: the BMC answers and accepts the credentials.
 	ReasonAnswered = "Answered"
-	// ReasonProbing: the BMC is being asked, by this process for the first time or because its last answer is old.
+	// ReasonProbing: the BMC is being asked, by this process for the first time or because its last
+	// answer is old.
 	ReasonProbing = "Probing"
-	// ReasonUnreachable: the network or the host of the BMC says that nobody listens, or why is not known. It is asked again with
-	// back-off, as for all reasons below that are not about credentials.
+	// ReasonUnreachable: the network or the host of the BMC says that nobody listens, or why is not
+	// known. It is asked again with back-off, as for all reasons below that are not about credentials.
 	ReasonUnreachable = "Unreachable"
 	// ReasonNoAnswer: nothing comes back from the BMC.
 	ReasonNoAnswer = "NoAnswer"
@@ -114,10 +129,11 @@ const (
 	ReasonBMCKeyRequired = "BMCKeyRequired"
 	// ReasonBMCKeyRefused: the BMC has another key than the credentials, or none.
 	ReasonBMCKeyRefused = "BMCKeyRefused"
-	// ReasonOrderFailed: the BMC accepted an order and did not carry it out. It is tried again with back-off.
+	// ReasonOrderFailed: the BMC accepted an order and did not carry it out. It is tried again with
+	// back-off.
 	ReasonOrderFailed = "OrderFailed"
-	// ReasonAuthenticationFailed: the BMC has another password, or does not know the user. Refused credentials are tried again when
-	// they change, and else at long intervals only.
+	// ReasonAuthenticationFailed: the BMC has another password, or does not know the user. Refused
+	// credentials are tried again when they change, and else at long intervals only.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
 	// ReasonCredentialsInvalid: no BMC can hold credentials like these.
 	ReasonCredentialsInvalid = "CredentialsInvalid"
@@ -130,13 +146,17 @@ const (
 
 	// ReasonBMCMoved: the server's BMC has another address than before.
 	ReasonBMCMoved = "BMCMoved"
-	// ReasonMovePending: it seems to have another address, and the old one is watched for some more searches.
+	// ReasonMovePending: it seems to have another address, and the old one is watched for some more
+	// searches.
 	ReasonMovePending = "MovePending"
-	// ReasonIdentityConflict: a BMC at another address has this server's identity, too; or a machine that netboots has it in part.
+	// ReasonIdentityConflict: a BMC at another address has this server's identity, too; or a machine
+	// that netboots has it in part.
 	ReasonIdentityConflict = "IdentityConflict"
-	// ReasonIdentityUncertain: a BMC at another address has the server's system UUID or serial number, not both.
+	// ReasonIdentityUncertain: a BMC at another address has the server's system UUID or serial number,
+	// not both.
 	ReasonIdentityUncertain = "IdentityUncertain"
-	// ReasonDeclaredElsewhere: the server's BMC was found at another address than region.yaml declares.
+	// ReasonDeclaredElsewhere: the server's BMC was found at another address than region.yaml
+	// declares.
 	ReasonDeclaredElsewhere = "DeclaredElsewhere"
 	// ReasonNameTaken: another machine would be discovered by this server's name.
 	ReasonNameTaken = "NameTaken"
@@ -150,7 +170,8 @@ const (
 	// ReasonInventoryLost: the server is in service, and its inventory is not known any more.
 	ReasonInventoryLost = "InventoryLost"
 
-	// ReasonRunningUnknown: the machine is on and regiond did not start what it runs. It is left alone.
+	// ReasonRunningUnknown: the machine is on and regiond did not start what it runs. It is left
+	// alone.
 	ReasonRunningUnknown = "RunningUnknown"
 	// ReasonShuttingDown: the machine was asked to shut down, by a consent that the message names.
 	ReasonShuttingDown = "ShuttingDown"
@@ -158,7 +179,8 @@ const (
 	ReasonNetbooting = "Netbooting"
 	// ReasonWaitingForNetboot: it was powered on, and has not asked for its script yet.
 	ReasonWaitingForNetboot = "WaitingForNetboot"
-	// ReasonNetbootTimeout: it was powered on and never asked, or was told to boot its disk. It is tried again with back-off.
+	// ReasonNetbootTimeout: it was powered on and never asked, or was told to boot its disk. It is
+	// tried again with back-off.
 	ReasonNetbootTimeout = "NetbootTimeout"
 	// ReasonLoadingInstaller: it was given a ticket, and loads the installer.
 	ReasonLoadingInstaller = "LoadingInstaller"
@@ -166,21 +188,24 @@ const (
 	ReasonInstallerSilent = "InstallerSilent"
 	// ReasonInstallerFailed: the installer reported an error. It is tried again with back-off.
 	ReasonInstallerFailed = "InstallerFailed"
-	// ReasonPowerLost: the machine was off before its installation was complete. It is tried again with back-off.
+	// ReasonPowerLost: the machine was off before its installation was complete. It is tried again
+	// with back-off.
 	ReasonPowerLost = "PowerLost"
 
 	// ReasonNotInstalled: nothing is installed yet.
 	ReasonNotInstalled = "NotInstalled"
-	// ReasonWaitingForInspection: what is to be installed is decided by an inventory that is not there yet.
+	// ReasonWaitingForInspection: what is to be installed is decided by an inventory that is not there
+	// yet.
 	ReasonWaitingForInspection = "WaitingForInspection"
 	// ReasonInstalled: the disk holds an installation of this very server.
 	ReasonInstalled = "Installed"
-	// ReasonNoProfile: no profile of region.yaml fits the machine. Like the four below, it holds until what is declared, or the
-	// hardware, changes; nothing is written.
+	// ReasonNoProfile: no profile of region.yaml fits the machine. Like the four below, it holds until
+	// what is declared, or the hardware, changes; nothing is written.
 	ReasonNoProfile = "ProfileNotMatched"
 	// ReasonProfileUnknown: the profile that the server names is not in region.yaml.
 	ReasonProfileUnknown = "ProfileUnknown"
-	// ReasonDiskNotSelected: not exactly one disk fits, or it holds data that may not be overwritten, or can't be read.
+	// ReasonDiskNotSelected: not exactly one disk fits, or it holds data that may not be overwritten,
+	// or can't be read.
 	ReasonDiskNotSelected = "DiskNotSelected"
 	// ReasonNetworkNotResolved: the profile's network names interfaces that the machine does not have.
 	ReasonNetworkNotResolved = "NetworkNotResolved"
@@ -191,11 +216,13 @@ const (
 	// ReasonRetiring: the server is to be out of service, and not yet off.
 	ReasonRetiring = "Retiring"
 
-	// ReasonGuestsOnHost: a reinstallation waits until no guest is on the host, or until that can be shown.
+	// ReasonGuestsOnHost: a reinstallation waits until no guest is on the host, or until that can be
+	// shown.
 	ReasonGuestsOnHost = "GuestsOnHost"
 	// ReasonSurveying: a reinstallation waits for the answer whether guests are on the host.
 	ReasonSurveying = "Surveying"
-	// ReasonOldSystemRemains: a reinstallation waits until the cloud has forgotten the old system of the host.
+	// ReasonOldSystemRemains: a reinstallation waits until the cloud has forgotten the old system of
+	// the host.
 	ReasonOldSystemRemains = "OldSystemRemains"
 
 	// ReasonNotYetSeen: this process has not heard the host since it started.
@@ -212,7 +239,8 @@ const (
 	ReasonPoweredOff = "PoweredOff"
 	// ReasonHostSilent: the host is on and sends no heartbeat.
 	ReasonHostSilent = "HostSilent"
-	// ReasonCertificateExpired: the host was off for longer than its certificate lives. `regiond server readmit` lets it back.
+	// ReasonCertificateExpired: the host was off for longer than its certificate lives. `regiond
+	// server readmit` lets it back.
 	ReasonCertificateExpired = "CertificateExpired"
 	// ReasonHostUnhealthy: the agent reports that something is wrong.
 	ReasonHostUnhealthy = "HostUnhealthy"
@@ -223,7 +251,8 @@ const (
 	ReasonRemovedFromRegion = "RemovedFromRegion"
 )
 
-// endBySelf are the reasons of conditions that are not true yet and become so without anybody's help.
+// endBySelf are the reasons of conditions that are not true yet and become so without anybody's
+// help.
 var endBySelf = map[string]bool{
 	ReasonNotChecked: true, ReasonStarting: true, ReasonEarlierGate: true, ReasonRollingOut: true, ReasonClusterNotReady: true, ReasonNodesChanging: true,
 	ReasonProbing: true, ReasonBMCBusy: true, ReasonBMCInitializing: true, ReasonBMCSessionsClosed: true, ReasonMovePending: true,

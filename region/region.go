@@ -67,7 +67,8 @@ type Network struct {
 	// CIDR of the network, e.g. 10.20.0.0/24.
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$`
 	CIDR string `json:"cidr"`
-	// Address of the seed host in this network, e.g. 10.20.0.2. Empty for a network reached through a router.
+	// Address of the seed host in this network, e.g. 10.20.0.2. Empty for a network reached through a
+	// router.
 	// +optional
 	Address string `json:"address,omitempty"`
 	// Gateway handed to servers in this network.
@@ -161,8 +162,8 @@ type Credential struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// File on the seed host with the keys "username" and "password" in YAML, readable by root only.
-	// It is imported into an encrypted Secret when the control plane starts, and again when it changes.
+	// File on the seed host with the keys "username" and "password" in YAML, readable by root only. It
+	// is imported into an encrypted Secret when the control plane starts, and again when it changes.
 	// +kubebuilder:validation:Pattern=`^/.`
 	File string `json:"file"`
 }
@@ -202,12 +203,13 @@ type StaticServer struct {
 	// Profile overrides the matching of profiles.
 	// +optional
 	Profile string `json:"profile,omitempty"`
-	// TakeoverUntil lets regiond end, until this time (RFC 3339), what runs on the server although regiond did not start it:
-	// it is asked to shut down, and its power is cut if it does not. It says nothing about what is on the disks.
+	// TakeoverUntil lets regiond end, until this time (RFC 3339), what runs on the server although
+	// regiond did not start it: it is asked to shut down, and its power is cut if it does not. It says
+	// nothing about what is on the disks.
 	// +optional
 	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
-	// Power says what becomes of the server when it is installed and off: always-on powers it on again, manual leaves it off.
-	// Default "manual".
+	// Power says what becomes of the server when it is installed and off: always-on powers it on
+	// again, manual leaves it off. Default "manual".
 	// +optional
 	Power PowerPolicy `json:"power,omitempty"`
 	// MACAddresses of the server's NICs. They tell machines apart whose firmware has neither a system
@@ -245,8 +247,8 @@ type Profile struct {
 	// RootDisk selects the disk that the operating system is written to. It must fit exactly one disk.
 	// +optional
 	RootDisk DiskSelector `json:"rootDisk,omitempty"`
-	// KernelArguments are appended to the installed kernel's command line, without spaces. Those that the
-	// image owns are refused: root=, init=, initrd=, rdinit= and regiond.*.
+	// KernelArguments are appended to the installed kernel's command line, without spaces. Those that
+	// the image owns are refused: root=, init=, initrd=, rdinit= and regiond.*.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
 	// +optional

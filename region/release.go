@@ -21,7 +21,8 @@ var hops = []struct {
 // releases in the order in which they came out.
 var releases = []OpenStackRelease{ReleaseEpoxy, ReleaseGazpacho}
 
-// Hop is nil if a cluster that runs a release may be changed to another one; otherwise it says why not.
+// Hop is nil if a cluster that runs a release may be changed to another one; otherwise it says why
+// not.
 func Hop(from, to OpenStackRelease) error {
 	if from == to || from == "" {
 		return nil

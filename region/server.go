@@ -49,21 +49,24 @@ type ServerSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$`
 	// +listType=set
 	MACAddresses []string `json:"macAddresses,omitempty"`
-	// ReinstallAfter asks for the server to be installed again if it was installed before this time. Its system is asked to
-	// shut down, once no guest is on it; its power is cut only as TakeoverUntil allows.
+	// ReinstallAfter asks for the server to be installed again if it was installed before this time.
+	// Its system is asked to shut down, once no guest is on it; its power is cut only as TakeoverUntil
+	// allows.
 	// +optional
 	ReinstallAfter *metav1.Time `json:"reinstallAfter,omitempty"`
-	// TakeoverUntil lets regiond end, until this time, what runs on the server although regiond did not start it: it is asked
-	// to shut down, and its power is cut if it does not. Without it a machine that was on when it was found, or that started
-	// by itself, is left alone. It says nothing about what is on the disks.
+	// TakeoverUntil lets regiond end, until this time, what runs on the server although regiond did
+	// not start it: it is asked to shut down, and its power is cut if it does not. Without it a
+	// machine that was on when it was found, or that started by itself, is left alone. It says nothing
+	// about what is on the disks.
 	// +optional
 	TakeoverUntil *metav1.Time `json:"takeoverUntil,omitempty"`
-	// Power says what becomes of an installed server that is off: always-on powers it on again, manual leaves it off, since somebody
-	// may be working on it. Default "manual".
+	// Power says what becomes of an installed server that is off: always-on powers it on again, manual
+	// leaves it off, since somebody may be working on it. Default "manual".
 	// +optional
 	Power PowerPolicy `json:"power,omitempty"`
-	// Retired takes the server out of service: it is powered off and kept off, its host's rights are removed, and nothing is
-	// installed on it. `regiond server retire` sets it, after the server's guests are gone.
+	// Retired takes the server out of service: it is powered off and kept off, its host's rights are
+	// removed, and nothing is installed on it. `regiond server retire` sets it, after the server's
+	// guests are gone.
 	// +optional
 	Retired bool `json:"retired,omitempty"`
 }
@@ -89,11 +92,12 @@ const (
 	ConditionInstalled = "Installed"
 	// ConditionReady: the installed system's agent reports healthy.
 	ConditionReady = "Ready"
-	// ConditionBMCAddress is there when discovery found a BMC at another address that claims to be this server's. True: the address
-	// was changed to that one. False: it was not, and the message says why.
+	// ConditionBMCAddress is there when discovery found a BMC at another address that claims to be
+	// this server's. True: the address was changed to that one. False: it was not, and the message
+	// says why.
 	ConditionBMCAddress = "BMCAddress"
-	// ConditionMachineIdentity is False when a machine netbooted that is this server by its system UUID or serial number, and is not
-	// by the other. It was not taken for it.
+	// ConditionMachineIdentity is False when a machine netbooted that is this server by its system
+	// UUID or serial number, and is not by the other. It was not taken for it.
 	ConditionMachineIdentity = "MachineIdentity"
 )
 
@@ -122,7 +126,8 @@ const (
 	PhaseRetired    ServerPhase = "Retired"
 )
 
-// ServerStatus is what was observed of a server. It can be lost: everything in it is observed again.
+// ServerStatus is what was observed of a server. It can be lost: everything in it is observed
+// again.
 type ServerStatus struct {
 	// +optional
 	// +listType=map
@@ -145,7 +150,8 @@ type ServerStatus struct {
 	// Installation is what the installer last reported.
 	// +optional
 	Installation *InstallationStatus `json:"installation,omitempty"`
-	// Shutdown is the shutdown that the machine's system was asked for, until the machine is seen to be off.
+	// Shutdown is the shutdown that the machine's system was asked for, until the machine is seen to
+	// be off.
 	// +optional
 	Shutdown *ShutdownStatus `json:"shutdown,omitempty"`
 	// Reinstallation that was accepted and is not finished.
@@ -158,7 +164,8 @@ type Consent string
 
 // The consents there are. A machine's power is never cut without one of them.
 const (
-	// ConsentOwnBoot: the machine was off, and regiond itself powered it on for the network boot that it is in.
+	// ConsentOwnBoot: the machine was off, and regiond itself powered it on for the network boot that
+	// it is in.
 	ConsentOwnBoot Consent = "OwnNetworkBoot"
 	// ConsentRetired: spec.retired.
 	ConsentRetired Consent = "Retired"
@@ -174,12 +181,14 @@ type ShutdownStatus struct {
 	Requested metav1.Time `json:"requested"`
 	// Consent that it was asked by.
 	Consent Consent `json:"consent"`
-	// BMCAddress is the address and port of the BMC that was asked. Behind another one may be another machine.
+	// BMCAddress is the address and port of the BMC that was asked. Behind another one may be another
+	// machine.
 	// +optional
 	BMCAddress string `json:"bmcAddress,omitempty"`
 }
 
-// ReinstallationStatus is written when no guest was left on the host, before its rights are removed.
+// ReinstallationStatus is written when no guest was left on the host, before its rights are
+// removed.
 type ReinstallationStatus struct {
 	// After is the spec.reinstallAfter that was accepted.
 	After metav1.Time `json:"after"`
@@ -203,7 +212,8 @@ type BMCStatus struct {
 	// +optional
 	FirmwareVersion string `json:"firmwareVersion,omitempty"`
 	// CredentialsVersion is the resourceVersion of the Secret that was last tried; refused credentials
-	// are tried again when it changes, and else at long intervals only, so that the BMC does not lock the user out.
+	// are tried again when it changes, and else at long intervals only, so that the BMC does not lock
+	// the user out.
 	// +optional
 	CredentialsVersion string `json:"credentialsVersion,omitempty"`
 	// CredentialsRefused is when the BMC refused them.
@@ -211,17 +221,19 @@ type BMCStatus struct {
 	CredentialsRefused *metav1.Time `json:"credentialsRefused,omitempty"`
 }
 
-// NetbootStatus is regiond's record of the network boots that it asked for, and what was seen of the machine's own. Only a boot
-// that regiond asked for, of a machine that was off, allows regiond to give a ticket or to cut the power again.
+// NetbootStatus is regiond's record of the network boots that it asked for, and what was seen of
+// the machine's own. Only a boot that regiond asked for, of a machine that was off, allows regiond
+// to give a ticket or to cut the power again.
 type NetbootStatus struct {
-	// Requested is when regiond last asked for a network boot. It is written before the machine is powered on.
+	// Requested is when regiond last asked for a network boot. It is written before the machine is
+	// powered on.
 	// +optional
 	Requested *metav1.Time `json:"requested,omitempty"`
 	// ObservedOff is when the BMC said, before that, that the machine is off.
 	// +optional
 	ObservedOff *metav1.Time `json:"observedOff,omitempty"`
-	// BMCAddress is the address and port of the BMC that was asked. When the server's BMC is another one, this boot is over:
-	// behind that may be another machine.
+	// BMCAddress is the address and port of the BMC that was asked. When the server's BMC is another
+	// one, this boot is over: behind that may be another machine.
 	// +optional
 	BMCAddress string `json:"bmcAddress,omitempty"`
 	// Answered is when the machine was first given a ticket in this boot.
@@ -233,11 +245,12 @@ type NetbootStatus struct {
 	// Reported is when its installer first used the ticket.
 	// +optional
 	Reported *metav1.Time `json:"reported,omitempty"`
-	// Ended is when this boot was seen to be over: the machine was off, or it started by itself. What it runs from then on
-	// regiond did not start.
+	// Ended is when this boot was seen to be over: the machine was off, or it started by itself. What
+	// it runs from then on regiond did not start.
 	// +optional
 	Ended *metav1.Time `json:"ended,omitempty"`
-	// LastSeen is when a machine last asked for this server's iPXE script, in whatever boot. It proves nothing.
+	// LastSeen is when a machine last asked for this server's iPXE script, in whatever boot. It proves
+	// nothing.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 	// MACAddress of the interface that asked then.
@@ -282,8 +295,9 @@ type InstallationStatus struct {
 	// Finished is when the stage Installed was reported.
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
-	// Adopted is when regiond found this installation on the disk without a record of its own. Finished is then what the
-	// machine's clock wrote there; a spec.reinstallAfter from before is taken for done, since it may be.
+	// Adopted is when regiond found this installation on the disk without a record of its own.
+	// Finished is then what the machine's clock wrote there; a spec.reinstallAfter from before is
+	// taken for done, since it may be.
 	// +optional
 	Adopted *metav1.Time `json:"adopted,omitempty"`
 	// LastReport of the installer.
@@ -292,7 +306,8 @@ type InstallationStatus struct {
 	// Message of the installer, an error in stage Failed.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Refusal is the reason of the plan that was refused, in stage Failed; empty when the installer itself failed.
+	// Refusal is the reason of the plan that was refused, in stage Failed; empty when the installer
+	// itself failed.
 	// +optional
 	Refusal string `json:"refusal,omitempty"`
 }

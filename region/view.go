@@ -82,7 +82,8 @@ func viewNode(r *Region) (*yaml.Node, error) {
 	return &document, nil
 }
 
-// plain turns flow into block style and drops empty mappings and the quotes that YAML does not need.
+// plain turns flow into block style and drops empty mappings and the quotes that YAML does not
+// need.
 func plain(n *yaml.Node) {
 	n.Style = 0
 	if n.Kind != yaml.MappingNode {

@@ -11,8 +11,8 @@ import (
 	"regiond.dev/regiond/hardware/installer/rootfs"
 )
 
-// rootWithin is how long the root partition is waited for. When it does not come, the machine restarts, which
-// counts the slot down in systemd-boot until the other one is booted.
+// rootWithin is how long the root partition is waited for. When it does not come, the machine
+// restarts, which counts the slot down in systemd-boot until the other one is booted.
 const rootWithin = 60 * time.Second
 
 func boot(words []string, log *slog.Logger) error {

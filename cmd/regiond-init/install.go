@@ -17,8 +17,8 @@ import (
 	"regiond.dev/regiond/machine/enroll"
 )
 
-// networkWithin is how long the network that the machine was booted over may stay away. After that, restarting helps
-// more than waiting: firmware and regiond decide anew.
+// networkWithin is how long the network that the machine was booted over may stay away. After that,
+// restarting helps more than waiting: firmware and regiond decide anew.
 const networkWithin = 10 * time.Minute
 
 func install(log *slog.Logger) error {
@@ -76,8 +76,8 @@ func readTicket(path string) (enroll.Ticket, error) {
 	return ticket, nil
 }
 
-// setClock sets the clock by regiond's when it is off by more than an hour, as with an empty CMOS battery:
-// certificates would be not yet valid, or not any more. (They are back-dated by an hour.)
+// setClock sets the clock by regiond's when it is off by more than an hour, as with an empty CMOS
+// battery: certificates would be not yet valid, or not any more. (They are back-dated by an hour.)
 func setClock(now string, log *slog.Logger) error {
 	theirs, err := time.Parse(time.RFC3339, now)
 	if err != nil {
@@ -96,8 +96,8 @@ func setClock(now string, log *slog.Logger) error {
 	return nil
 }
 
-// setHardwareClock lets the installed system, too, start with the right time (rtc(4)): its agent has a certificate
-// to check before it can ask anybody for the time.
+// setHardwareClock lets the installed system, too, start with the right time (rtc(4)): its agent
+// has a certificate to check before it can ask anybody for the time.
 func setHardwareClock(now time.Time) (err error) {
 	f, err := os.OpenFile("/dev/rtc0", os.O_RDWR, 0)
 	if err != nil {

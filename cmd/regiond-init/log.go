@@ -15,9 +15,9 @@ import (
 // maxLine is what the kernel takes as one message, with room for its own prefix (LOG_LINE_MAX).
 const maxLine = 900
 
-// openLog makes /dev/console the standard streams (Go prints panics there) and returns a logger that writes to the
-// kernel's log: it goes to all consoles, not only to the last one of the command line, and is still there for
-// the journal of the installed system.
+// openLog makes /dev/console the standard streams (Go prints panics there) and returns a logger
+// that writes to the kernel's log: it goes to all consoles, not only to the last one of the command
+// line, and is still there for the journal of the installed system.
 func openLog() *slog.Logger {
 	if console, err := os.OpenFile("/dev/console", os.O_RDWR, 0); err == nil {
 		for fd := range 3 {
@@ -38,7 +38,8 @@ func openLog() *slog.Logger {
 	return slog.New(newKernelHandler(out))
 }
 
-// kernelHandler writes one line per record with the priority in front, as the kernel's log wants it.
+// kernelHandler writes one line per record with the priority in front, as the kernel's log wants
+// it.
 type kernelHandler struct {
 	shared *kernelOutput
 	text   slog.Handler

@@ -1,6 +1,7 @@
-// Command regiond-init is /init of the initramfs with which regiond netboots servers, and of the initrd that
-// the installed system boots with. regiond.mode= on the kernel's command line says which: "install" (the
-// default) runs the installer, "boot" mounts the root file system and starts the init on it.
+// Command regiond-init is /init of the initramfs with which regiond netboots servers, and of the
+// initrd that the installed system boots with. regiond.mode= on the kernel's command line says
+// which: "install" (the default) runs the installer, "boot" mounts the root file system and starts
+// the init on it.
 package main
 
 import (
@@ -41,8 +42,8 @@ func main() {
 	restart(log, restartDelay)
 }
 
-// run does what the command line says. It returns on failure only: a machine ends by restarting, powering off
-// or becoming the installed system.
+// run does what the command line says. It returns on failure only: a machine ends by restarting,
+// powering off or becoming the installed system.
 func run(log *slog.Logger) error {
 	words, err := commandLine()
 	if err != nil {

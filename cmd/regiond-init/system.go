@@ -18,8 +18,8 @@ const (
 	efivarfs   = "/sys/firmware/efi/efivars"
 )
 
-// mountKernelFilesystems mounts what the kernel offers, and makes a kernel or init that dies restart the machine
-// instead of stopping it for ever.
+// mountKernelFilesystems mounts what the kernel offers, and makes a kernel or init that dies
+// restart the machine instead of stopping it for ever.
 func mountKernelFilesystems() error {
 	var errs []error
 	for _, m := range []struct {
@@ -50,7 +50,8 @@ func mount(filesystem, dir string, flags uintptr, data string) error {
 	return nil
 }
 
-// loadModules loads drivers and mounts what needs one. Whatever fails shows later by what is missing.
+// loadModules loads drivers and mounts what needs one. Whatever fails shows later by what is
+// missing.
 func loadModules(log *slog.Logger) {
 	began := time.Now()
 	set, err := modules.Read(os.DirFS(modulesDir))

@@ -135,7 +135,8 @@ func runAgent(ctx context.Context, log *slog.Logger) error {
 	return a.Run(ctx)
 }
 
-// reloadNetwork has systemd-networkd read its files, and reconfigure the links whose files changed (networkctl(1)).
+// reloadNetwork has systemd-networkd read its files, and reconfigure the links whose files changed
+// (networkctl(1)).
 func reloadNetwork(ctx context.Context) error {
 	if !bootedBySystemd() {
 		return nil // nor does networkd run

@@ -136,7 +136,8 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// approved is nil if a plan is the one that was reviewed, or that was shown and agreed to and is still what would be done.
+// approved is nil if a plan is the one that was reviewed, or that was shown and agreed to and is
+// still what would be done.
 func (a applyFlags) approved(cmd *cobra.Command, p *plan.Plan) error {
 	switch digest := p.Digest(); {
 	case a.plan != "" && a.plan != digest:

@@ -14,7 +14,8 @@ import (
 // errDeclined ends a command that the operator did not want after all.
 var errDeclined = refused(errors.New("it was not approved; nothing was changed"))
 
-// approve asks on a terminal for a "yes". Without a terminal nobody can answer, and nothing is done.
+// approve asks on a terminal for a "yes". Without a terminal nobody can answer, and nothing is
+// done.
 func approve(in io.Reader, out io.Writer, question string) error {
 	f, isFile := in.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {

@@ -28,7 +28,8 @@ func openstackCluster(ctx context.Context, api client.Client, name string) (*reg
 	return &list.Items[i], nil
 }
 
-// chooseCluster returns the index of a cluster by its name, or of the only one if no name was given.
+// chooseCluster returns the index of a cluster by its name, or of the only one if no name was
+// given.
 func chooseCluster(names []string, name string) (int, error) {
 	i := slices.Index(names, name)
 	switch {

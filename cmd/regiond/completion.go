@@ -10,8 +10,8 @@ import (
 // formats are named in the help of -o, "table, json or yaml".
 var formats = regexp.MustCompile(`\b(table|text|json|yaml)\b`)
 
-// completeOutput lets shells complete -o and files of -f in a command and all below it. The formats are
-// read from the help, so that they can't differ from it.
+// completeOutput lets shells complete -o and files of -f in a command and all below it. The formats
+// are read from the help, so that they can't differ from it.
 func completeOutput(cmd *cobra.Command) {
 	if f := cmd.Flags().Lookup("output"); f != nil {
 		all := formats.FindAllString(f.Usage, -1)

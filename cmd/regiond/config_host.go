@@ -15,7 +15,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// profilesOf are the profiles of servers by name: of those that the file tells and, if there is a control plane, of its hosts.
+// profilesOf are the profiles of servers by name: of those that the file tells and, if there is a
+// control plane, of its hosts.
 func profilesOf(ctx context.Context, api client.Client, r *region.Region) (map[string]*region.Profile, error) {
 	profiles := map[string]*region.Profile{}
 	for _, s := range r.Spec.Hardware.Servers {

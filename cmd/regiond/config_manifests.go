@@ -11,7 +11,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// manifests emits the cluster's Kubernetes objects, with the images that were built on this machine if there are any.
+// manifests emits the cluster's Kubernetes objects, with the images that were built on this machine
+// if there are any.
 func (in *configInput) manifests(emit configgen.Emit) error {
 	clusters, err := openstack.Clusters(in.region, openstack.ReadPatches)
 	if err != nil {

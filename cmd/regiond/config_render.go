@@ -164,7 +164,8 @@ type configInput struct {
 	region   *region.Region
 }
 
-// render renders everything once before it emits anything: nothing is written of what has an error in it.
+// render renders everything once before it emits anything: nothing is written of what has an error
+// in it.
 func (in *configInput) render(target string, emit configgen.Emit) error {
 	// Warnings were told when the file was read.
 	if _, err := in.source.Apply(in.cluster, in.nodes, func(configgen.Output) error { return nil }); err != nil {
@@ -299,7 +300,8 @@ func clusterNames(r *region.Region) []string {
 	return names
 }
 
-// chooseNodes are those asked for, else all that the region file or the control plane know. api is nil if there is none.
+// chooseNodes are those asked for, else all that the region file or the control plane know. api is
+// nil if there is none.
 func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *region.Region, d *region.OpenStackDeclaration) (
 	[]configgen.Node, error) {
 	known := map[string]configgen.Node{}

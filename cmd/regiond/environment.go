@@ -10,7 +10,8 @@ var proxyVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 }
 
-// downloads are the commands that fetch from elsewhere: packages of images. `lab up` does so for images that are missing.
+// downloads are the commands that fetch from elsewhere: packages of images. `lab up` does so for
+// images that are missing.
 var downloads = []string{"regiond image build", "regiond lab up"}
 
 // ignoreProxy makes this process and those that it starts connect directly. Company hosts have a

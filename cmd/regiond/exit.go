@@ -7,7 +7,8 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Exit statuses of every command. They are part of the interface: scripts tell by them what to do next.
+// Exit statuses of every command. They are part of the interface: scripts tell by them what to do
+// next.
 const (
 	exitFailed      = 1 // something failed; the message says what
 	exitChanges     = 2 // plan --exit-code: the region differs from its declaration

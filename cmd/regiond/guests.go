@@ -12,7 +12,8 @@ import (
 	"regiond.dev/regiond/region/scheme"
 )
 
-// guests lets the hardware controllers ask the region's OpenStack clusters about the instances on a host.
+// guests lets the hardware controllers ask the region's OpenStack clusters about the instances on a
+// host.
 type guests struct {
 	api client.Client
 	log *slog.Logger

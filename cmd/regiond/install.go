@@ -103,8 +103,8 @@ func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error
 	return waitReady(ctx, dataDir, before.Invocation, show)
 }
 
-// waitReady shows the stages of the service until the control plane is ready. before is the run of the
-// service that may be stopping still, or that failed before.
+// waitReady shows the stages of the service until the control plane is ready. before is the run of
+// the service that may be stopping still, or that failed before.
 func waitReady(ctx context.Context, dataDir, before string, show func(string)) error {
 	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()

@@ -84,7 +84,8 @@ type plannedRegion struct {
 	data []byte
 }
 
-// planRegion reads a region file with the patches beside it and compares it, or one cluster of it, with the running region.
+// planRegion reads a region file with the patches beside it and compares it, or one cluster of it,
+// with the running region.
 func planRegion(cmd *cobra.Command, file, cluster string) (*plannedRegion, error) {
 	doc, data, err := loadChecked(cmd, file)
 	if err != nil {
@@ -127,7 +128,8 @@ func planClusters(ctx context.Context, api client.Client, r *region.Region, clus
 	return p, err
 }
 
-// reachable tells a control plane that does not answer, or that is another region's, from one with something to plan.
+// reachable tells a control plane that does not answer, or that is another region's, from one with
+// something to plan.
 func reachable(ctx context.Context, api client.Client, name string) error {
 	var list region.RegionList
 	if err := api.List(ctx, &list); err != nil {

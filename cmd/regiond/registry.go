@@ -42,8 +42,8 @@ func listenRegistry(rt bootstrap.Runtime) (*registry.Server, error) {
 	})
 }
 
-// withRegistry serves the registry of component images while controllers run. It listens before they start, as what they
-// roll out is pulled from it.
+// withRegistry serves the registry of component images while controllers run. It listens before
+// they start, as what they roll out is pulled from it.
 func withRegistry(controllers func(context.Context, bootstrap.Runtime) error) func(context.Context, bootstrap.Runtime) error {
 	return func(ctx context.Context, rt bootstrap.Runtime) error {
 		server, err := listenRegistry(rt)

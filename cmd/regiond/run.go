@@ -68,7 +68,8 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	output := &lumberjack.Logger{Filename: bootstrap.LogPath(dataDir), MaxSize: 50, MaxBackups: 3}
 	log := slog.New(logHandler(output, format, level))
 	captureLogs(log)
-	// A region that runs starts with what it has: what is wrong with its declaration is refused when it is applied.
+	// A region that runs starts with what it has: what is wrong with its declaration is refused when
+	// it is applied.
 	problems, err := openstack.Check(doc, nil)
 	if err != nil {
 		return err

@@ -74,7 +74,8 @@ Hosts that regiond did not install are accepted by their name, too.`, hostkey.Wi
 	return cmd
 }
 
-// writeReadmission shows the evidence: by whom a certificate would be got, and what is known of the host.
+// writeReadmission shows the evidence: by whom a certificate would be got, and what is known of the
+// host.
 func writeReadmission(w io.Writer, r *enrollment.Readmission, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {

@@ -16,7 +16,8 @@ import (
 	"regiond.dev/regiond/status"
 )
 
-// errNotReady makes the exit status that of a region that is not ready, without a message: the status was the message.
+// errNotReady makes the exit status that of a region that is not ready, without a message: the
+// status was the message.
 var errNotReady = errors.New("the region is not ready")
 
 func newStatusCommand() *cobra.Command {

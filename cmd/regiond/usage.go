@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// explainUsage makes a wrong command line an error that says what would be right, in a command and all below it.
-// By itself cobra answers an unknown subcommand with help and success, as if it had done what was asked.
+// explainUsage makes a wrong command line an error that says what would be right, in a command and
+// all below it. By itself cobra answers an unknown subcommand with help and success, as if it had
+// done what was asked.
 func explainUsage(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return invalid(fmt.Errorf("%w; see: %s --help", err, c.CommandPath()))

@@ -71,7 +71,8 @@ The exit status is 0 when the file is valid, warnings included, and 3 when it is
 	return cmd
 }
 
-// validateRegion returns the problems of a region file and, unless offline, of the files it refers to.
+// validateRegion returns the problems of a region file and, unless offline, of the files it refers
+// to.
 func validateRegion(data []byte, name string, offline bool) (check.Problems, error) {
 	doc, err := check.Load(data, name)
 	var problems check.Problems
@@ -93,8 +94,8 @@ func validateRegion(data []byte, name string, offline bool) (check.Problems, err
 	return problems, nil
 }
 
-// loadChecked reads a region file of which everything must be right, its OpenStack clusters included, and fills in its defaults.
-// Warnings go to standard error.
+// loadChecked reads a region file of which everything must be right, its OpenStack clusters
+// included, and fills in its defaults. Warnings go to standard error.
 func loadChecked(cmd *cobra.Command, file string) (*check.Document, []byte, error) {
 	doc, data, err := loadDocument(cmd, file)
 	if err != nil {

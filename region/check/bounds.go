@@ -33,7 +33,8 @@ type bounds struct {
 	message string
 }
 
-// bounded reports a document that would be too large, too deep or without end if its aliases were written out.
+// bounded reports a document that would be too large, too deep or without end if its aliases were
+// written out.
 func (w *walker) bounded(root *yaml.Node) bool {
 	b := &bounds{known: map[*yaml.Node]extent{}, open: map[*yaml.Node]bool{}}
 	b.measure(root, root, 0)

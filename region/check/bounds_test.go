@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What a file would grow to is known before it does: each of these killed regiond by memory, or took a minute.
+// What a file would grow to is known before it does: each of these killed regiond by memory, or
+// took a minute.
 func TestFilesWithoutEnd(t *testing.T) {
 	begin := "apiVersion: regiond.dev/v1alpha1\nkind: Region\nmetadata: {name: a}\nspec:\n  openstack:\n    clusters:\n      - name: a\n        values:\n"
 	bomb := begin + "          a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"

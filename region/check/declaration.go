@@ -53,7 +53,8 @@ func (v *validator) plainNames(r *region.Region) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
-// plainName checks that the name of an interface means nothing else to what reads configuration: the kernel takes more.
+// plainName checks that the name of an interface means nothing else to what reads configuration:
+// the kernel takes more.
 func (v *validator) plainName(path, name string) {
 	if message, _ := notInterfaceName(name); name == "" || message != "" { // Load has said it
 		return
@@ -63,7 +64,8 @@ func (v *validator) plainName(path, name string) {
 	}
 }
 
-// bridges checks the names of physical networks, whose bridges have them, and of the bridges' ports.
+// bridges checks the names of physical networks, whose bridges have them, and of the bridges'
+// ports.
 func (v *validator) bridges(at string, networks []region.PhysicalNetwork) {
 	for i, n := range networks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d]", at, i)
@@ -105,7 +107,8 @@ func (v *validator) servedAt(path, address string, n region.Networks) {
 	}
 }
 
-// uplinks checks that the hosts have the interfaces of the physical networks. What a profile without a network has is not known.
+// uplinks checks that the hosts have the interfaces of the physical networks. What a profile
+// without a network has is not known.
 func (v *validator) uplinks(at string, h region.Hardware, c region.OpenStackDeclaration) {
 	for i, n := range c.PhysicalNetworks {
 		path := fmt.Sprintf("%s.physicalNetworks[%d].interface", at, i)
@@ -130,7 +133,8 @@ func (v *validator) uplinks(at string, h region.Hardware, c region.OpenStackDecl
 
 const absent = "is not there"
 
-// uplinkOf says why a link of a host can't be the port of a bridge, "" if it can. names are all links.
+// uplinkOf says why a link of a host can't be the port of a bridge, "" if it can. names are all
+// links.
 func uplinkOf(network *region.HostNetwork, name string) (names []string, why string) {
 	links := map[string]region.AddressConfig{}
 	for _, i := range network.Interfaces {

@@ -21,7 +21,8 @@ func declaration(t *testing.T, changes ...string) []string {
 	return said
 }
 
-// What goes to a cluster's address has passwords in it: only the seed host's own addresses are taken.
+// What goes to a cluster's address has passwords in it: only the seed host's own addresses are
+// taken.
 func TestClustersAreServedBySeedHost(t *testing.T) {
 	const uplink = "interface: data0"
 	for address, want := range map[string]string{

@@ -6,8 +6,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// freeform reads an object whose fields are the operator's own, and notes where each of them is written. Its keys are plain strings
-// and its values JSON's: what YAML has beyond that could not be stored.
+// freeform reads an object whose fields are the operator's own, and notes where each of them is
+// written. Its keys are plain strings and its values JSON's: what YAML has beyond that could not be
+// stored.
 func (w *walker) freeform(n *yaml.Node, s *schemaNode, path string, at position) (any, bool) {
 	if n.Kind != yaml.MappingNode {
 		w.wrongType(n, s, path, at)
@@ -95,7 +96,8 @@ func (d *Document) ProblemAt(field, message string) Problem {
 	return Problem{File: d.Name, Line: at.line, Column: at.column, Field: field, Message: message}
 }
 
-// Position says where a field is written: file and line. ok is false for a field that the file does not have.
+// Position says where a field is written: file and line. ok is false for a field that the file does
+// not have.
 func (d *Document) Position(path string) (file string, line int, ok bool) {
 	if !d.index.written(path) {
 		return d.Name, 0, false

@@ -66,7 +66,8 @@ type schemaNode struct {
 	// AdditionalProperties is a boolean or the schema of the values of a free map.
 	AdditionalProperties *additional `json:"additionalProperties,omitempty"`
 
-	// Free is Kubernetes' keyword for an object whose fields are the operator's. JSON Schema needs no word for it.
+	// Free is Kubernetes' keyword for an object whose fields are the operator's. JSON Schema needs no
+	// word for it.
 	Free bool `json:"x-kubernetes-preserve-unknown-fields,omitempty"`
 	// ListType and ListMapKeys are Kubernetes' rules for merging a list.
 	ListType    string   `json:"x-kubernetes-list-type,omitempty"`
@@ -191,7 +192,8 @@ func (s *schemaNode) close() {
 	s.Items.close()
 }
 
-// MarshalJSON leaves out what JSON Schema does not know: OpenAPI's format int32, and Kubernetes' keywords.
+// MarshalJSON leaves out what JSON Schema does not know: OpenAPI's format int32, and Kubernetes'
+// keywords.
 func (s *schemaNode) MarshalJSON() ([]byte, error) {
 	type plain schemaNode
 	c := plain(*s)

@@ -272,7 +272,8 @@ func (w *walker) unknownField(s *schemaNode, name, path string, at position) (me
 	return meant
 }
 
-// placesOf a field's name in the whole schema, for fields that are written a level too high or too low.
+// placesOf a field's name in the whole schema, for fields that are written a level too high or too
+// low.
 func placesOf(name string) (paths []string) {
 	root, err := loadSchema()
 	if err != nil {

@@ -64,7 +64,8 @@ func tolerance(word string) int {
 	}
 }
 
-// choice is the suggestion for a word that is not among the choices. Releases of OpenStack have a number as well.
+// choice is the suggestion for a word that is not among the choices. Releases of OpenStack have a
+// number as well.
 func choice(word string, choices []string) string {
 	if release := releaseNumbers[word]; release != "" && slices.Contains(choices, string(release)) {
 		return "did you mean " + quote(string(release)) + "?"
@@ -75,7 +76,8 @@ func choice(word string, choices []string) string {
 // releaseNumbers of OpenStack, https://releases.openstack.org.
 var releaseNumbers = map[string]region.OpenStackRelease{"2025.1": region.ReleaseEpoxy, "2026.1": region.ReleaseGazpacho}
 
-// spelt names a character that can't be told from a space, or from a letter of ASCII if what was meant looks the same.
+// spelt names a character that can't be told from a space, or from a letter of ASCII if what was
+// meant looks the same.
 func (p Problem) spelt() Problem {
 	guessed := strings.HasPrefix(p.Suggestion, "did you mean ")
 	for i, c := range []rune(p.Value) {
@@ -124,7 +126,8 @@ func quoteList(words []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// DidYouMean is the suggestion for a wrong word, for other packages that read what the operator wrote.
+// DidYouMean is the suggestion for a wrong word, for other packages that read what the operator
+// wrote.
 func DidYouMean(word string, candidates []string, noun string) string {
 	return didYouMean(word, candidates, noun)
 }

@@ -103,9 +103,9 @@ func betterQuantity(s string) string {
 	return number + strings.ToUpper(unit) + binary
 }
 
-// wwnForms are those names in Linux' attribute wwid of block devices that are unique in the world, which
-// are all that an inventory has: NAA and EUI-64 of SCSI (SPC-6, device identification VPD page;
-// drivers/scsi/scsi_lib.c), EUI-64, NGUID and UUID of NVMe (drivers/nvme/host/sysfs.c).
+// wwnForms are those names in Linux' attribute wwid of block devices that are unique in the world,
+// which are all that an inventory has: NAA and EUI-64 of SCSI (SPC-6, device identification VPD
+// page; drivers/scsi/scsi_lib.c), EUI-64, NGUID and UUID of NVMe (drivers/nvme/host/sysfs.c).
 var wwnForms = regexp.MustCompile(`^(eui\.([0-9a-f]{16}|[0-9a-f]{24}|[0-9a-f]{32})|naa\.([0-9a-f]{16}|[0-9a-f]{32})|uuid\.[-0-9a-f]{36})$`)
 
 var bareWWN = regexp.MustCompile(`^(?:0x|wwn-0x|naa\.0x|naa\.|eui\.)?([0-9a-f]{16}|[0-9a-f]{32})$`)

@@ -1,5 +1,6 @@
-// Package condition writes the texts of conditions and other statuses. Kubernetes refuses a status as a whole when one
-// message in it is too long, and what goes into messages - names of disks, errors of other programs - has any length.
+// Package condition writes the texts of conditions and other statuses. Kubernetes refuses a status
+// as a whole when one message in it is too long, and what goes into messages - names of disks,
+// errors of other programs - has any length.
 package condition
 
 import (
@@ -8,16 +9,19 @@ import (
 )
 
 const (
-	// MaxMessage bounds a message in bytes. A condition may have 32768 (metav1.Condition); people read less.
+	// MaxMessage bounds a message in bytes. A condition may have 32768 (metav1.Condition); people read
+	// less.
 	MaxMessage = 4096
-	// MaxList bounds a list inside of a message in bytes, so that there is room for what to do about it.
+	// MaxList bounds a list inside of a message in bytes, so that there is room for what to do about
+	// it.
 	MaxList = 1536
 )
 
 // Message returns a text that fits a condition: at most MaxMessage bytes of valid UTF-8.
 func Message(text string) string { return Clip(text, MaxMessage) }
 
-// Clip cuts a text to at most n bytes, never within a character, and says with three dots that it did.
+// Clip cuts a text to at most n bytes, never within a character, and says with three dots that it
+// did.
 func Clip(text string, n int) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) <= n {

@@ -14,7 +14,8 @@ import (
 	"regiond.dev/regiond/region/condition"
 )
 
-// maxNote bounds the text of an Event in bytes: the API server refuses longer ones (events.k8s.io/v1, note).
+// maxNote bounds the text of an Event in bytes: the API server refuses longer ones
+// (events.k8s.io/v1, note).
 const maxNote = 1024
 
 // Recorder records Events: that of a controller manager does. It MUST NOT wait for the API server,

@@ -14,11 +14,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Enrolled says whether the Host is of a machine that regiond did not install: there is no Server behind it.
+// Enrolled says whether the Host is of a machine that regiond did not install: there is no Server
+// behind it.
 func Enrolled(h *region.Host) bool { return h.Spec.ServerUID == "" }
 
-// Enroll makes what the agent of a machine needs that regiond did not install. All of it belongs to the Host and
-// goes with it. It may be done again, with another role or profile.
+// Enroll makes what the agent of a machine needs that regiond did not install. All of it belongs to
+// the Host and goes with it. It may be done again, with another role or profile.
 func Enroll(ctx context.Context, c client.Client, name string, role region.Role, profile string) (*region.Host, error) {
 	server := &region.Server{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, server); err == nil {
@@ -51,7 +52,8 @@ func EnsureEnrolled(ctx context.Context, c client.Client, h *region.Host) error 
 	return ensureRights(ctx, c, h, h.Name)
 }
 
-// JoinToken is the name of the Secret, in region.NamespaceSystem, with the token that a host joins with.
+// JoinToken is the name of the Secret, in region.NamespaceSystem, with the token that a host joins
+// with.
 func JoinToken(name string) string { return "join-" + name }
 
 // Unenroll removes an enrolled host with all that belongs to it: its agent has no rights any more.

@@ -1,5 +1,6 @@
-// Package host keeps the Kubernetes side of a system: its Host object, the Lease of its heartbeat and the
-// rights of its agent, which reach exactly these two objects and the Secret with its configuration.
+// Package host keeps the Kubernetes side of a system: its Host object, the Lease of its heartbeat
+// and the rights of its agent, which reach exactly these two objects and the Secret with its
+// configuration.
 package host
 
 import (
@@ -30,9 +31,9 @@ const LeaseDuration = 40 * time.Second
 // User is the name that the agent of a host authenticates as.
 func User(name string) string { return enroll.UserPrefix + name }
 
-// Ensure makes what an installed server's agent needs: its Host, Lease and rights. All of it belongs
-// to the Server and goes with it. A Host of an earlier Server of the same name is replaced. The profile is
-// the one that the server was installed by, nil when that can't be told any more.
+// Ensure makes what an installed server's agent needs: its Host, Lease and rights. All of it
+// belongs to the Server and goes with it. A Host of an earlier Server of the same name is replaced.
+// The profile is the one that the server was installed by, nil when that can't be told any more.
 func Ensure(ctx context.Context, c client.Client, server *region.Server, profile *region.Profile) error {
 	if err := ensureHost(ctx, c, server, profile); err != nil {
 		return fmt.Errorf("host %s: %w", server.Name, err)
@@ -113,8 +114,8 @@ func ensureHost(ctx context.Context, c client.Client, server *region.Server, pro
 }
 
 // rights are the Lease and the roles and bindings of one host's agent. The API server can't limit
-// 'create' to a name, so regiond creates the objects and the agent may only update them. It does limit
-// 'list' and 'watch' to one, for requests with the field selector metadata.name.
+// 'create' to a name, so regiond creates the objects and the agent may only update them. It does
+// limit 'list' and 'watch' to one, for requests with the field selector metadata.name.
 func rights(name string) []client.Object {
 	user, group := User(name), region.GroupVersion.Group
 	only := []string{name}

@@ -14,7 +14,8 @@ import (
 // New returns a scheme with all kinds of Kubernetes' own groups and of regiond's.
 func New() *runtime.Scheme {
 	s := runtime.NewScheme()
-	// They fail for a kind that is registered as two types: a mistake in the program, which every test finds.
+	// They fail for a kind that is registered as two types: a mistake in the program, which every test
+	// finds.
 	utilruntime.Must(clientgoscheme.AddToScheme(s))
 	utilruntime.Must(region.AddToScheme(s))
 	return s

@@ -198,7 +198,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// With a region file images are built where the file says, and everything else looks for them; a flag is stronger.
+// With a region file images are built where the file says, and everything else looks for them; a
+// flag is stronger.
 func TestImageFolderIsTheRegionFiles(t *testing.T) {
 	b, err := os.ReadFile(example)
 	if err != nil {

@@ -1,2 +1,3 @@
-// Package cli tries the built regiond as a person at a shell does: what it prints where, and its exit status.
+// Package cli tries the built regiond as a person at a shell does: what it prints where, and its
+// exit status.
 package cli

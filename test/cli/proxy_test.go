@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// A region's addresses are reached directly, whatever proxy the caller's environment names: no proxy reaches them.
+// A region's addresses are reached directly, whatever proxy the caller's environment names: no
+// proxy reaches them.
 func TestTheRegionIsReachedWithoutProxy(t *testing.T) {
 	proxy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

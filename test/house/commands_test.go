@@ -101,7 +101,8 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 	}
 }
 
-// strangeWords are the commands, up to the first argument, and the flags that regiond does not have.
+// strangeWords are the commands, up to the first argument, and the flags that regiond does not
+// have.
 func strangeWords(words []string, commands, flags map[string]bool) (strange []string) {
 	arguments := false
 	for i, w := range words {

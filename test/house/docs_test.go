@@ -86,7 +86,8 @@ func TestSuitesAreInTheTableOfVerification(t *testing.T) {
 
 var testName = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)`)
 
-// A promise names the test that holds it, and a fault the test that keeps it away; these tests exist.
+// A promise names the test that holds it, and a fault the test that keeps it away; these tests
+// exist.
 func TestPromisesNameTestsThatExist(t *testing.T) {
 	tests := map[string]bool{}
 	sources(t, func(name string, _ *token.FileSet, file *ast.File) {

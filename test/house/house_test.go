@@ -30,8 +30,9 @@ type pkg struct {
 	Error   *struct{ Err string }
 }
 
-// room is the import path of a package without the module's and, of a test's package, without what `go list` adds:
-// "hardware/bmc" for "regiond.dev/regiond/hardware/bmc [regiond.dev/regiond/hardware/bmc.test]".
+// room is the import path of a package without the module's and, of a test's package, without what
+// `go list` adds: "hardware/bmc" for "regiond.dev/regiond/hardware/bmc
+// [regiond.dev/regiond/hardware/bmc.test]".
 func (p pkg) room() string {
 	name, _, _ := strings.Cut(p.ImportPath, " ")
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".test"), "_test")
@@ -118,7 +119,8 @@ func TestKubernetesIsLinkedOnce(t *testing.T) {
 	}
 }
 
-// Firmware loads the installer over the network, and the agent is in every image: what makes them big stays out.
+// Firmware loads the installer over the network, and the agent is in every image: what makes them
+// big stays out.
 func TestSmallProgramsStaySmall(t *testing.T) {
 	for program, forbidden := range map[string][]string{
 		"cmd/regiond-init": {"k8s.io", "sigs.k8s.io", "github.com/prometheus", module + "/region", module + "/bootstrap"},
@@ -134,8 +136,9 @@ func TestSmallProgramsStaySmall(t *testing.T) {
 	}
 }
 
-// arrows say which rooms a room may import, besides itself: those of the design page. Data flows in one direction, and siblings
-// (hardware, node, bootstrap) meet only in what machines say to each other.
+// arrows say which rooms a room may import, besides itself: those of the design page. Data flows in
+// one direction, and siblings (hardware, node, bootstrap) meet only in what machines say to each
+// other.
 var arrows = map[string][]string{
 	"machine":    {},
 	"region":     {"machine"},

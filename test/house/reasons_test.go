@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Scripts match on the reasons of conditions: each is a constant of package region, with a sentence that says what it means.
+// Scripts match on the reasons of conditions: each is a constant of package region, with a sentence
+// that says what it means.
 func TestReasonsAreConstants(t *testing.T) {
 	conditions := 0
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {

@@ -45,8 +45,8 @@ func sources(t *testing.T, f func(name string, set *token.FileSet, file *ast.Fil
 	}
 }
 
-// A test that sleeps is slow on a fast machine and wrong on a slow one; one that skips tests nothing. Neither has a
-// way to fail when it should.
+// A test that sleeps is slow on a fast machine and wrong on a slow one; one that skips tests
+// nothing. Neither has a way to fail when it should.
 func TestTestsNeitherSleepNorSkip(t *testing.T) {
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {
 		if !strings.HasSuffix(name, "_test.go") {

@@ -26,7 +26,8 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)\bdoubt`), "unknown, uncertain"},
 }
 
-// isNo finds 'X is no Y', which English says as 'X is not a Y'; 'there is no Y' and 'is no longer' are English.
+// isNo finds 'X is no Y', which English says as 'X is not a Y'; 'there is no Y' and 'is no longer'
+// are English.
 var isNo = regexp.MustCompile(`(?i)(\w*)\W*\bis no\s+(\w+)`)
 
 func saysIsNo(text string) string {
@@ -38,7 +39,8 @@ func saysIsNo(text string) string {
 	return ""
 }
 
-// in says whether a file is in one of the rooms, which were not gone through for a rule yet. A room leaves its list for good.
+// in says whether a file is in one of the rooms, which were not gone through for a rule yet. A room
+// leaves its list for good.
 func in(name string, rooms []string) bool {
 	return slices.ContainsFunc(rooms, func(room string) bool { return name == room || strings.HasPrefix(name, room+"/") })
 }
@@ -102,7 +104,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// Attributes of logs have types: slog.String("server", name) and not "server", name, which may lose its value or its name.
+// Attributes of logs have types: slog.String("server", name) and not "server", name, which may lose
+// its value or its name.
 func TestLogsHaveTypedAttributes(t *testing.T) {
 	rooms := []string{"bootstrap", "images", "test/lab"}
 	first := map[string]int{"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2, "With": 0}

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Book is an event.Recorder that keeps what it is told, as lines "name: type reason: note". Its zero value is ready to use.
+// Book is an event.Recorder that keeps what it is told, as lines "name: type reason: note". Its
+// zero value is ready to use.
 type Book struct {
 	mu    sync.Mutex
 	lines []string
