@@ -53,11 +53,11 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	if err := s.Client.List(ctx, &all); err != nil {
 		return nil, err
 	}
-	wish, facts, err := s.read(ctx, srv, all.Items)
+	desired, facts, err := s.read(ctx, srv, all.Items)
 	if err != nil {
 		return nil, err
 	}
-	if job := server.Wanted(wish, facts, now); !job.Needed {
+	if job := server.Wanted(desired, facts, now); !job.Needed {
 		log.Info("installer reported, but there is no job: it is told to boot the disk", slog.String("because", job.Because))
 		return s.record(ctx, srv, enroll.Instruction{BootDisk: true, Message: "there is no job for this server: " + job.Because},
 			func(st *region.ServerStatus) {
@@ -75,13 +75,13 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		recordUse(st, ticket, now)
 	}
 
-	if missing := server.AwaitedDisks(wish, srv.Status.Inventory, inv); len(missing) > 0 && now.Sub(stage.Started.Time) < server.DisksWithin {
+	if missing := server.AwaitedDisks(desired, srv.Status.Inventory, inv); len(missing) > 0 && now.Sub(stage.Started.Time) < server.DisksWithin {
 		stage.Message = "waiting for disks since " + stage.Started.UTC().Format(time.RFC3339) + ": " + condition.List(missing, "; ")
 		log.Info("not all disks are there yet: the installer is told to wait", slog.String("message", stage.Message))
 		inv = srv.Status.Inventory // is kept: it says which disks there are to wait for
 		return s.record(ctx, srv, enroll.Instruction{WaitSeconds: waitForDisks, Message: stage.Message}, set)
 	}
-	plan, adopted, refused := server.Plan(wish, inv, now)
+	plan, adopted, refused := server.Plan(desired, inv, now)
 	switch {
 	case refused != nil:
 		stage.Stage, stage.Message, stage.Refusal = region.StageFailed, refused.Message, refused.Reason
@@ -133,7 +133,7 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 		Manifest:  manifest,
 		ImageURL:  imageURL,
 		Identity: identity.Identity{
-			Hostname: srv.Name, RegionUID: string(wish.RegionUID), ServerUID: string(srv.UID), Role: string(role),
+			Hostname: srv.Name, RegionUID: string(desired.RegionUID), ServerUID: string(srv.UID), Role: string(role),
 			Image: manifest.Version, KernelArguments: plan.Profile.KernelArguments, Network: plan.Network,
 			EnrollURL: s.URL, KubernetesURL: s.KubernetesURL, CA: string(s.CA), JoinToken: token,
 		},

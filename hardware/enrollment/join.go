@@ -247,7 +247,7 @@ func machineUUID(srv *region.Server) string {
 
 // profile that the server was installed by, nil when that can't be told any more.
 func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profile {
-	w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
+	w, err := server.ReadDesired(ctx, s.Client, s.RegionName, srv)
 	if err != nil {
 		return nil
 	}

@@ -125,14 +125,14 @@ func (s *Server) recordNetboot(ctx context.Context, srv *region.Server, m Machin
 }
 
 // read collects what decisions about a server are made from; all are all servers.
-func (s *Server) read(ctx context.Context, srv *region.Server, all []region.Server) (server.Wish, server.Facts, error) {
-	w, err := server.ReadWish(ctx, s.Client, s.RegionName, srv)
+func (s *Server) read(ctx context.Context, srv *region.Server, all []region.Server) (server.Desired, server.Facts, error) {
+	w, err := server.ReadDesired(ctx, s.Client, s.RegionName, srv)
 	if err != nil {
-		return server.Wish{}, server.Facts{}, err
+		return server.Desired{}, server.Facts{}, err
 	}
 	f, err := server.ReadFacts(ctx, s.Client, srv)
 	if err != nil {
-		return server.Wish{}, server.Facts{}, err
+		return server.Desired{}, server.Facts{}, err
 	}
 	f.Duplicates = server.Duplicates(all, srv)
 	return w, f, nil

@@ -76,7 +76,7 @@ func testQEMU(t *testing.T, firmware inventory.FirmwareMode) {
 	system.waitLine("systemd[1]: ", 3*time.Minute)
 	system.kill()
 
-	// regiond says that the disk holds what is wished; the marker proves it.
+	// regiond says that the disk holds what is desired; the marker proves it.
 	g.instructions = []enroll.Instruction{{BootDisk: true, Message: "already installed"}}
 	v.start(true).waitExit(4 * time.Minute)
 	m := g.inventories[len(g.inventories)-1].Inventory.Disks[0].Marker

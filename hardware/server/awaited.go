@@ -15,8 +15,8 @@ const DisksWithin = 2 * time.Minute
 // its profile names. While one is missing, another could be the only one that fits. Disks without serial number and WWN
 // can't be told apart and are not waited for, and nothing is while an installation of this server is on a disk, unless it is to be
 // replaced: then the disk is chosen again.
-func AwaitedDisks(w Wish, earlier, now *inventory.Inventory) []string {
-	if adopted, refused := findInstallation(w, now); adopted != nil && w.Reinstallation == nil || refused != nil {
+func AwaitedDisks(want Desired, earlier, now *inventory.Inventory) []string {
+	if adopted, refused := findInstallation(want, now); adopted != nil && want.Reinstallation == nil || refused != nil {
 		return nil
 	}
 	var missing []string
@@ -27,7 +27,7 @@ func AwaitedDisks(w Wish, earlier, now *inventory.Inventory) []string {
 			}
 		}
 	}
-	profile, refused := MatchProfile(w, now)
+	profile, refused := MatchProfile(want, now)
 	if refused != nil {
 		return missing
 	}

@@ -81,11 +81,11 @@ type Job struct {
 }
 
 // Wanted says whether the server is to be installed at all.
-func Wanted(w Wish, f Facts, now time.Time) Job {
-	switch _, installed := installation(w, f, now); {
+func Wanted(want Desired, f Facts, now time.Time) Job {
+	switch _, installed := installation(want, f, now); {
 	case len(f.Duplicates) > 0:
 		return Job{Because: "it can't be told apart from " + strings.Join(f.Duplicates, ", ")}
-	case w.Spec.Retired:
+	case want.Spec.Retired:
 		return Job{Because: "the server is retired"}
 	case installed:
 		return Job{Because: "the server is installed"}
@@ -96,13 +96,13 @@ func Wanted(w Wish, f Facts, now time.Time) Job {
 // NeedsJob says whether the server, when it asks by network from the given MAC address, is to be given a ticket. That is so only in
 // a network boot that regiond asked for, when the machine was off, and until an installer has used its ticket: everything else is
 // told to boot its disk.
-func NeedsJob(w Wish, f Facts, mac string, now time.Time) Job {
-	wanted := Wanted(w, f, now)
+func NeedsJob(want Desired, f Facts, mac string, now time.Time) Job {
+	wanted := Wanted(want, f, now)
 	if !wanted.Needed {
 		return wanted
 	}
-	b := lastBoot(w.Spec.BMC, f.Status)
-	known := knownMACs(w, f)
+	b := lastBoot(want.Spec.BMC, f.Status)
+	known := knownMACs(want, f)
 	switch {
 	case b.requested.IsZero():
 		return Job{Because: "regiond has not asked for this network boot; power the machine off to have it inspected"}
@@ -135,8 +135,8 @@ func Restarted(s *region.Server) bool {
 }
 
 // knownMACs are the MAC addresses that are declared, and those that the machine itself once reported. BMCs don't tell them.
-func knownMACs(w Wish, f Facts) (macs []string) {
-	macs = append(macs, w.Spec.MACAddresses...)
+func knownMACs(want Desired, f Facts) (macs []string) {
+	macs = append(macs, want.Spec.MACAddresses...)
 	inv := f.Status.Inventory
 	if inv == nil {
 		return macs

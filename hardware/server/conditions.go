@@ -32,8 +32,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // bmcCondition says what is known of the BMC. blocked means that nothing may be done with the
 // machine before that changes.
-func bmcCondition(w Wish, f Facts) (c metav1.Condition, blocked, terminal bool) {
-	bmc := fmt.Sprintf("%s@%s", w.Spec.BMC.Credentials, bmcAddress(w))
+func bmcCondition(want Desired, f Facts) (c metav1.Condition, blocked, terminal bool) {
+	bmc := fmt.Sprintf("%s@%s", want.Spec.BMC.Credentials, bmcAddress(want))
 	since := func(reason string) time.Time {
 		for _, c := range f.Status.Conditions {
 			if c.Type == region.ConditionBMCReachable && c.Status == metav1.ConditionFalse && c.Reason == reason {
@@ -47,24 +47,24 @@ func bmcCondition(w Wish, f Facts) (c metav1.Condition, blocked, terminal bool) 
 	}
 	switch {
 	case f.CredentialsVersion == "":
-		return no(region.ReasonCredentialsMissing, fmt.Sprintf("waiting for the BMC credentials %q; add them to hardware.credentials in region.yaml", w.Spec.BMC.Credentials)), true, true
-	case !f.BMC.made(w, f):
-		if old, _ := refusedBefore(w, f); old != nil {
+		return no(region.ReasonCredentialsMissing, fmt.Sprintf("waiting for the BMC credentials %q; add them to hardware.credentials in region.yaml", want.Spec.BMC.Credentials)), true, true
+	case !f.BMC.made(want, f):
+		if old, _ := refusedBefore(want, f); old != nil {
 			return *old, true, true
 		}
-		return condition(region.ConditionBMCReachable, metav1.ConditionUnknown, region.ReasonProbing, "waiting for the first answer of the BMC at "+bmcAddress(w)+"; nothing to do"), true, false
+		return condition(region.ConditionBMCReachable, metav1.ConditionUnknown, region.ReasonProbing, "waiting for the first answer of the BMC at "+bmcAddress(want)+"; nothing to do"), true, false
 	case f.BMC.Outcome == OutcomeRefused:
 		return no(cmp.Or(f.BMC.Reason, region.ReasonAuthenticationFailed), fmt.Sprintf("the BMC refused the credentials %s (%s); correct them, until they change they are tried only every %s, so that the BMC does not lock the user out",
 			bmc, f.BMC.Error, refusedRetry)), true, true
 	case f.BMC.Outcome == OutcomeUnreachable:
 		reason := cmp.Or(f.BMC.Reason, region.ReasonUnreachable)
 		what, advice := unusable(reason)
-		return no(reason, waiting(what+" of the BMC at "+bmcAddress(w), since(reason), advice+" ("+f.BMC.Error+")")), true, false
+		return no(reason, waiting(what+" of the BMC at "+bmcAddress(want), since(reason), advice+" ("+f.BMC.Error+")")), true, false
 	case f.BMC.Outcome == OutcomeContradictory:
 		reason := cmp.Or(f.BMC.Reason, region.ReasonOrderFailed)
-		return no(reason, waiting("the BMC at "+bmcAddress(w)+" to carry out an order", since(reason), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
+		return no(reason, waiting("the BMC at "+bmcAddress(want)+" to carry out an order", since(reason), "reset the BMC if this lasts ("+f.BMC.Error+")")), true, false
 	}
-	return condition(region.ConditionBMCReachable, metav1.ConditionTrue, region.ReasonAnswered, "the BMC at "+bmcAddress(w)+" answers"), false, false
+	return condition(region.ConditionBMCReachable, metav1.ConditionTrue, region.ReasonAnswered, "the BMC at "+bmcAddress(want)+" answers"), false, false
 }
 
 // unusable says what is waited for of a BMC that can't be used, and what to do.
@@ -80,13 +80,13 @@ func unusable(reason string) (what, advice string) {
 
 // refusedBefore returns the recorded refusal of exactly these credentials for exactly this spec, so
 // that a restart of regiond does not try them once more, and the time until which it holds.
-func refusedBefore(w Wish, f Facts) (*metav1.Condition, time.Time) {
+func refusedBefore(want Desired, f Facts) (*metav1.Condition, time.Time) {
 	if f.Status.BMC == nil || f.Status.BMC.CredentialsVersion != f.CredentialsVersion {
 		return nil, time.Time{}
 	}
 	for i := range f.Status.Conditions {
 		c := f.Status.Conditions[i]
-		if c.Type != region.ConditionBMCReachable || c.Status != metav1.ConditionFalse || c.ObservedGeneration != w.Generation {
+		if c.Type != region.ConditionBMCReachable || c.Status != metav1.ConditionFalse || c.ObservedGeneration != want.Generation {
 			continue
 		}
 		switch c.Reason {
@@ -101,11 +101,11 @@ func refusedBefore(w Wish, f Facts) (*metav1.Condition, time.Time) {
 	return nil, time.Time{}
 }
 
-func bmcAddress(w Wish) string {
-	if ap, ok := Endpoint(w.Spec.BMC); ok {
+func bmcAddress(want Desired) string {
+	if ap, ok := Endpoint(want.Spec.BMC); ok {
 		return ap.String()
 	}
-	return w.Spec.BMC.Address
+	return want.Spec.BMC.Address
 }
 
 // sortConditions brings conditions into the order in which they become true, so that equal statuses

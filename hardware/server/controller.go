@@ -87,12 +87,12 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	before := s.DeepCopy()
-	wish, facts, err := c.observe(ctx, s, version)
+	desired, facts, err := c.observe(ctx, s, version)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d := c.decide(ctx, s, wish, facts, access, version)
-	journal(&s.Status, wish, d, c.Now())
+	d := c.decide(ctx, s, desired, facts, access, version)
+	journal(&s.Status, desired, d, c.Now())
 	if !equality.Semantic.DeepEqual(before.Status, s.Status) {
 		// The lock: an answer to the machine that was given since, a ticket say, would make this decision another one.
 		if err := c.Client.Status().Patch(ctx, s, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -105,9 +105,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	c.report(before, s)
 	if d.Accepted {
 		event.Act(c.Events, s, "ReinstallationAccepted", fmt.Sprintf("the system that is installed is given up for a new one, as spec.reinstallAfter %s asks for",
-			stamp(wish.Spec.ReinstallAfter.Time)), nil)
+			stamp(desired.Spec.ReinstallAfter.Time)), nil)
 	}
-	if err := c.host(ctx, s, wish, d); err != nil {
+	if err := c.host(ctx, s, desired, d); err != nil {
 		return ctrl.Result{}, err
 	}
 	switch d.Action.(type) {
@@ -146,38 +146,38 @@ func starts(a Action) bool {
 }
 
 // observe collects the desire and the facts, but for what has to be asked.
-func (c *Controller) observe(ctx context.Context, s *region.Server, version string) (Wish, Facts, error) {
-	wish, err := ReadWish(ctx, c.Client, c.RegionName, s)
+func (c *Controller) observe(ctx context.Context, s *region.Server, version string) (Desired, Facts, error) {
+	desired, err := ReadDesired(ctx, c.Client, c.RegionName, s)
 	if err != nil {
-		return Wish{}, Facts{}, err
+		return Desired{}, Facts{}, err
 	}
 	facts, err := ReadFacts(ctx, c.Client, s)
 	if err != nil {
-		return Wish{}, Facts{}, err
+		return Desired{}, Facts{}, err
 	}
 	if facts.Duplicates, err = duplicates(ctx, c.Client, s); err != nil {
-		return Wish{}, Facts{}, err
+		return Desired{}, Facts{}, err
 	}
-	if s.Status.Inventory == nil && joined(wish, facts) {
+	if s.Status.Inventory == nil && joined(desired, facts) {
 		s.Status.Inventory = facts.Host.Status.Inventory.DeepCopy()
 		facts.Status = s.Status
 	}
 	facts.CredentialsVersion = version
 	facts.Listening = c.listening
 	facts.HeartbeatSeen = c.observations.heartbeat(s.UID, facts.Heartbeat)
-	facts.Sighted = c.Sightings.Of(knownMACs(wish, facts), systemUUID(facts))
+	facts.Sighted = c.Sightings.Of(knownMACs(desired, facts), systemUUID(facts))
 	seen := c.observations.get(s.UID)
 	facts.BMC, facts.Survey = seen.Observation, seen.survey
-	return wish, facts, nil
+	return desired, facts, nil
 }
 
 // decide asks what the decision needs to know, and decides again. What acts on the machine's power is decided by a state that was read
 // in this very turn: in the seconds since an older one somebody may have switched the machine on.
-func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, facts Facts, access bmc.Target, version string) Decision {
-	d := Decide(wish, facts, c.Now())
+func (c *Controller) decide(ctx context.Context, s *region.Server, desired Desired, facts Facts, access bmc.Target, version string) Decision {
+	d := Decide(desired, facts, c.Now())
 	if _, survey := d.Action.(Survey); survey {
 		facts.Survey = c.survey(ctx, s, c.Guests.Vacate)
-		d = Decide(wish, facts, c.Now())
+		d = Decide(desired, facts, c.Now())
 	}
 	switch d.Action.(type) {
 	case None, Survey:
@@ -186,15 +186,15 @@ func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, fa
 		facts.BMC = c.observations.get(s.UID).Observation
 		recordBMC(&s.Status, info, facts.BMC)
 		facts.Status = s.Status
-		d = Decide(wish, facts, c.Now())
+		d = Decide(desired, facts, c.Now())
 	}
 	if starts(d.Action) && !c.starts.AllowN(c.Now(), 1) {
 		d.Action, d.After = None{}, startEvery/2+rand.N(startEvery)
 	}
-	if _, netboots := d.Action.(Netboot); netboots && wish.Reinstallation != nil {
+	if _, netboots := d.Action.(Netboot); netboots && desired.Reinstallation != nil {
 		// Before the journal: a boot that the cloud holds up is not an attempt.
 		facts.Survey = c.survey(ctx, s, c.Guests.Forget)
-		d = Decide(wish, facts, c.Now())
+		d = Decide(desired, facts, c.Now())
 	}
 	switch d.Action.(type) {
 	case Probe, Survey: // once in a turn
@@ -211,7 +211,7 @@ func (c *Controller) decide(ctx context.Context, s *region.Server, wish Wish, fa
 
 // journal enters the decision, and what is about to be done, into the status. It is written before it is done: a process that is killed
 // in between finds an attempt without effect, not a machine that it knows nothing of.
-func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
+func journal(s *region.ServerStatus, want Desired, d Decision, now time.Time) {
 	d.Apply(s, now)
 	if d.Installed && s.Netboot != nil {
 		s.Netboot.Attempts = 0
@@ -220,15 +220,15 @@ func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
 		if s.Netboot != nil && s.Netboot.Requested != nil {
 			s.Netboot.Ended = &metav1.Time{Time: now} // whatever comes is another boot
 		}
-		s.Reinstallation = &region.ReinstallationStatus{After: *w.Spec.ReinstallAfter, Accepted: metav1.NewTime(now)}
+		s.Reinstallation = &region.ReinstallationStatus{After: *want.Spec.ReinstallAfter, Accepted: metav1.NewTime(now)}
 	}
 	switch a := d.Action.(type) {
 	case ShutDown:
-		s.Shutdown = &region.ShutdownStatus{Requested: metav1.NewTime(now), Consent: a.Consent, BMCAddress: BMCAddress(w.Spec.BMC)}
+		s.Shutdown = &region.ShutdownStatus{Requested: metav1.NewTime(now), Consent: a.Consent, BMCAddress: BMCAddress(want.Spec.BMC)}
 	case Netboot:
 		old := s.Netboot
 		s.Netboot = &region.NetbootStatus{Requested: &metav1.Time{Time: now}, ObservedOff: &metav1.Time{Time: a.ObservedOff},
-			BMCAddress: BMCAddress(w.Spec.BMC), Attempts: a.Attempt}
+			BMCAddress: BMCAddress(want.Spec.BMC), Attempts: a.Attempt}
 		if old != nil {
 			s.Netboot.LastSeen, s.Netboot.MACAddress, s.Netboot.Address = old.LastSeen, old.MACAddress, old.Address
 		}
@@ -236,7 +236,7 @@ func journal(s *region.ServerStatus, w Wish, d Decision, now time.Time) {
 }
 
 // host gives the installed system its rights, or ends them.
-func (c *Controller) host(ctx context.Context, s *region.Server, w Wish, d Decision) error {
+func (c *Controller) host(ctx context.Context, s *region.Server, want Desired, d Decision) error {
 	if d.Retired || d.Accepted {
 		if c.Cleanup != nil {
 			if err := c.Cleanup(ctx, s); err != nil {
@@ -248,7 +248,7 @@ func (c *Controller) host(ctx context.Context, s *region.Server, w Wish, d Decis
 		return host.Remove(ctx, c.Client, s.Name)
 	}
 	if d.Installed {
-		if err := host.Ensure(ctx, c.Client, s, ProfileOf(w, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
+		if err := host.Ensure(ctx, c.Client, s, ProfileOf(want, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
 			return err
 		}
 	}
@@ -271,11 +271,11 @@ func recordBMC(s *region.ServerStatus, info *region.BMCStatus, o Observation) {
 }
 
 // ProfileOf the installed server; nil when that can't be told any more.
-func ProfileOf(w Wish, s *region.Server) *region.Profile {
+func ProfileOf(want Desired, s *region.Server) *region.Profile {
 	if s.Status.Inventory == nil {
 		return nil
 	}
-	p, refused := MatchProfile(w, s.Status.Inventory)
+	p, refused := MatchProfile(want, s.Status.Inventory)
 	if refused != nil {
 		return nil
 	}
@@ -328,14 +328,14 @@ func (c *Controller) credentials(ctx context.Context, s *region.Server) (bmc.Tar
 	return Target(ap, s.Spec.BMC.Protocol, secret), secret.ResourceVersion, nil
 }
 
-// ReadWish collects what is wished of a server.
-func ReadWish(ctx context.Context, r client.Reader, regionName string, s *region.Server) (Wish, error) {
+// ReadDesired collects what is desired of a server.
+func ReadDesired(ctx context.Context, r client.Reader, regionName string, s *region.Server) (Desired, error) {
 	reg := &region.Region{}
 	if err := r.Get(ctx, client.ObjectKey{Name: regionName}, reg); err != nil {
-		return Wish{}, fmt.Errorf("server %s: read region %s: %w", s.Name, regionName, err)
+		return Desired{}, fmt.Errorf("server %s: read region %s: %w", s.Name, regionName, err)
 	}
 	listed := slices.ContainsFunc(reg.Spec.Hardware.Servers, func(st region.StaticServer) bool { return st.Name == s.Name })
-	return Wish{Name: s.Name, UID: s.UID, Generation: s.Generation, Spec: s.Spec, RegionUID: reg.UID,
+	return Desired{Name: s.Name, UID: s.UID, Generation: s.Generation, Spec: s.Spec, RegionUID: reg.UID,
 		Reinstallation: Reinstallation(s), Profiles: reg.Spec.Hardware.Profiles, Undeclared: s.Labels[SourceLabel] == SourceRegion && !listed}, nil
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // Decide says what to do next with one server, and how it stands. It is pure.
-func Decide(w Wish, f Facts, now time.Time) Decision {
-	d := &decider{w: w, f: f, now: now}
+func Decide(want Desired, f Facts, now time.Time) Decision {
+	d := &decider{want: want, f: f, now: now}
 	d.Action = None{}
 	d.run()
 	d.summarise()
@@ -23,9 +23,9 @@ func Decide(w Wish, f Facts, now time.Time) Decision {
 
 type decider struct {
 	Decision
-	w   Wish
-	f   Facts
-	now time.Time
+	want Desired
+	f    Facts
+	now  time.Time
 
 	// boot is the last network boot that regiond asked for.
 	boot boot
@@ -39,14 +39,14 @@ type decider struct {
 
 func (d *decider) run() {
 	var blocked, terminal bool
-	d.bmc, blocked, terminal = bmcCondition(d.w, d.f)
-	d.boot = lastBoot(d.w.Spec.BMC, d.f.Status)
-	since, installed := installation(d.w, d.f, d.now)
+	d.bmc, blocked, terminal = bmcCondition(d.want, d.f)
+	d.boot = lastBoot(d.want.Spec.BMC, d.f.Status)
+	since, installed := installation(d.want, d.f, d.now)
 	if d.boot.elsewhere != "" && !installed {
 		d.InventoryOver, d.f.Status.Inventory = true, nil // a machine behind another BMC reported it
 	}
 	d.inspected = d.inspection()
-	d.SeenOff = d.f.BMC.Outcome == OutcomeAnswered && d.f.BMC.made(d.w, d.f) && d.f.BMC.Power == region.PowerOff
+	d.SeenOff = d.f.BMC.Outcome == OutcomeAnswered && d.f.BMC.made(d.want, d.f) && d.f.BMC.Power == region.PowerOff
 	// The state from before the power-on is not among the observations any more: the order replaced it.
 	d.BootEnded = (d.SeenOff || d.boot.elsewhere != "") && !d.boot.requested.IsZero() && d.boot.ended.IsZero()
 
@@ -56,19 +56,19 @@ func (d *decider) run() {
 			fmt.Sprintf("this is the same machine as %s (same BMC address, system UUID or serial number); delete all but one of these servers", bounded.List(d.f.Duplicates, ", ")))
 		d.installed = condition(region.ConditionInstalled, metav1.ConditionUnknown, region.ReasonDuplicateIdentity, d.bmc.Message)
 		d.stop(region.PhaseFailed, region.ReasonDuplicateIdentity, d.bmc.Message)
-		if d.f.BMC.Outcome != OutcomeAnswered || !d.f.BMC.made(d.w, d.f) {
+		if d.f.BMC.Outcome != OutcomeAnswered || !d.f.BMC.made(d.want, d.f) {
 			d.probeWhenDue() // an address was corrected: the BMC there may be another machine's
 		}
 		return
 	}
 
-	if d.w.Spec.Retired {
+	if d.want.Spec.Retired {
 		d.retire(blocked)
 		return
 	}
-	d.ReinstallationOver = d.f.Status.Reinstallation != nil && (installed || d.w.Reinstallation == nil)
+	d.ReinstallationOver = d.f.Status.Reinstallation != nil && (installed || d.want.Reinstallation == nil)
 	if installed {
-		if reinstall(d.w, since, d.now) {
+		if reinstall(d.want, since, d.now) {
 			d.proposeReinstallation(since, blocked)
 			return
 		}
@@ -76,7 +76,7 @@ func (d *decider) run() {
 		return
 	}
 	// A younger host is that of the new system, which was installed although the end of that was not heard.
-	d.Reinstalling = d.w.Reinstallation != nil && d.f.Host != nil && !d.f.Host.CreationTimestamp.After(d.w.Reinstallation.Accepted.Time)
+	d.Reinstalling = d.want.Reinstallation != nil && d.f.Host != nil && !d.f.Host.CreationTimestamp.After(d.want.Reinstallation.Accepted.Time)
 	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, region.ReasonNotInstalled, "waiting for the inspection; nothing to do")
 	if blocked {
 		phase := region.PhaseInstalling
@@ -92,7 +92,7 @@ func (d *decider) run() {
 		d.stop(phase, d.bmc.Reason, d.bmc.Message)
 		return
 	}
-	if identified(d.f.Status.BMC) && MachineKeys(&region.Server{Spec: d.w.Spec, Status: d.f.Status}).None() {
+	if identified(d.f.Status.BMC) && MachineKeys(&region.Server{Spec: d.want.Spec, Status: d.f.Status}).None() {
 		d.unrecognisable()
 		return
 	}
@@ -107,7 +107,7 @@ func (d *decider) unrecognisable() {
 	}
 	message := fmt.Sprintf("the BMC tells neither a system UUID nor a serial number by which the machine could be recognised when it netboots (system UUID %q, serial number %q); "+
 		`name the MAC address of its NIC: macAddresses of the server in region.yaml, or regiond kubectl patch server %s --type=merge -p '{"spec":{"macAddresses":["…"]}}'`,
-		b.SystemUUID, b.SerialNumber, d.w.Name)
+		b.SystemUUID, b.SerialNumber, d.want.Name)
 	d.inspected = condition(region.ConditionInspected, metav1.ConditionFalse, region.ReasonNoIdentity, message)
 	d.stop(region.PhaseFailed, region.ReasonNoIdentity, message)
 	d.stale(idlePoll)
@@ -132,10 +132,10 @@ func (d *decider) inService(since time.Time, blocked bool) {
 	if i := d.f.Status.Installation; i != nil && i.LastReport != nil {
 		since = latest(since, i.LastReport.Time)
 	}
-	v := viewHost(d.w, d.f, since, d.now)
+	v := viewHost(d.want, d.f, since, d.now)
 	d.Phase, d.ready = v.phase, condition(region.ConditionReady, v.ready, v.reason, v.message)
 	d.again(v.after)
-	if r := d.w.Spec.ReinstallAfter; r != nil && r.After(d.now) {
+	if r := d.want.Spec.ReinstallAfter; r != nil && r.After(d.now) {
 		d.again(r.Sub(d.now))
 	}
 
@@ -144,7 +144,7 @@ func (d *decider) inService(since time.Time, blocked bool) {
 		return
 	}
 	poll := idlePoll
-	if !joined(d.w, d.f) {
+	if !joined(d.want, d.f) {
 		poll = activePoll
 	}
 	if d.stale(poll) {
@@ -152,8 +152,8 @@ func (d *decider) inService(since time.Time, blocked bool) {
 	}
 	// Power was lost between the installation and its first boot. A host that has joined once is left off, since someone may be
 	// working on it, unless it is to be always on.
-	first := !joined(d.w, d.f) && d.f.BMC.Time.After(since)
-	again := v.reason == region.ReasonPoweredOff && d.w.Spec.Power == region.PowerAlwaysOn
+	first := !joined(d.want, d.f) && d.f.BMC.Time.After(since)
+	again := v.reason == region.ReasonPoweredOff && d.want.Spec.Power == region.PowerAlwaysOn
 	if d.f.BMC.Power == region.PowerOff && (first || again) {
 		d.Action = PowerOn{}
 	}
@@ -163,7 +163,7 @@ func (d *decider) inService(since time.Time, blocked bool) {
 func (d *decider) inspection() metav1.Condition {
 	inv := d.f.Status.Inventory
 	if inv == nil {
-		if _, installed := installation(d.w, d.f, d.now); installed {
+		if _, installed := installation(d.want, d.f, d.now); installed {
 			return condition(region.ConditionInspected, metav1.ConditionUnknown, region.ReasonInventoryLost, "the inventory was lost; the server is in service and is not disturbed for it, its agent reports it again")
 		}
 		return condition(region.ConditionInspected, metav1.ConditionFalse, region.ReasonNotInspected, "waiting for the inventory, which the installer reports when the server netboots; nothing to do")
@@ -192,8 +192,8 @@ func (d *decider) probeWhenDue() {
 		return
 	}
 	due := d.f.BMC.NextTry
-	if !d.f.BMC.made(d.w, d.f) {
-		_, due = refusedBefore(d.w, d.f)
+	if !d.f.BMC.made(d.want, d.f) {
+		_, due = refusedBefore(d.want, d.f)
 	}
 	if !d.now.Before(due) {
 		d.Action = Probe{}
@@ -222,15 +222,15 @@ func (d *decider) stale(poll time.Duration) bool {
 
 func (d *decider) summarise() {
 	d.Conditions = []metav1.Condition{d.bmc, d.inspected, d.installed, d.ready}
-	if d.w.Undeclared {
+	if d.want.Undeclared {
 		d.Conditions = append(d.Conditions, condition(ConditionDeclared, metav1.ConditionFalse, region.ReasonRemovedFromRegion,
-			"the server is no longer in hardware.servers of region.yaml; it is kept until it is deleted: regiond kubectl delete server "+d.w.Name))
+			"the server is no longer in hardware.servers of region.yaml; it is kept until it is deleted: regiond kubectl delete server "+d.want.Name))
 	}
 	if d.reinstallable != nil {
 		d.Conditions = append(d.Conditions, *d.reinstallable)
 	}
 	for i := range d.Conditions {
-		d.Conditions[i].ObservedGeneration = d.w.Generation
+		d.Conditions[i].ObservedGeneration = d.want.Generation
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // SelectDisk returns the one disk that the selector fits, if it may be written to. Anything else is
 // refused with the list of all disks and why each was not taken: a selector that fits nothing must
 // never fall back to any disk. Asked says that the operator asked for this very server to be installed.
-func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked bool) (*inventory.Disk, *Refusal) {
+func SelectDisk(want Desired, sel region.DiskSelector, disks []inventory.Disk, asked bool) (*inventory.Disk, *Refusal) {
 	var fit []*inventory.Disk
 	why := make([]string, len(disks))
 	for i := range disks {
@@ -44,7 +44,7 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 				d.Name, o.Name, listDisks(disks, why))
 		}
 	}
-	switch j := d.Judge(owner(w)); j.Verdict {
+	switch j := d.Judge(owner(want)); j.Verdict {
 	case inventory.VerdictFree:
 		return d, nil
 	case inventory.VerdictNever:
@@ -67,8 +67,8 @@ func SelectDisk(w Wish, sel region.DiskSelector, disks []inventory.Disk, asked b
 }
 
 // owner is the server as its marker on a disk names it.
-func owner(w Wish) inventory.Owner {
-	return inventory.Owner{RegionUID: string(w.RegionUID), ServerUID: string(w.UID)}
+func owner(want Desired) inventory.Owner {
+	return inventory.Owner{RegionUID: string(want.RegionUID), ServerUID: string(want.UID)}
 }
 
 // diskMismatch says why a disk does not fit, or returns "".

@@ -12,8 +12,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Wish is what the operator wants of one server.
-type Wish struct {
+// Desired is what the operator wants of one server.
+type Desired struct {
 	Name       string
 	UID        types.UID
 	Generation int64
@@ -96,8 +96,8 @@ type Observation struct {
 }
 
 // made says whether the observation was made with the present credentials and spec.
-func (o Observation) made(w Wish, f Facts) bool {
-	return o.Outcome != OutcomeNone && o.CredentialsVersion == f.CredentialsVersion && o.Generation == w.Generation
+func (o Observation) made(want Desired, f Facts) bool {
+	return o.Outcome != OutcomeNone && o.CredentialsVersion == f.CredentialsVersion && o.Generation == want.Generation
 }
 
 // Action is the one next act on a machine.
@@ -135,14 +135,14 @@ func (PowerOff) action() {}
 func (PowerOn) action()  {}
 func (Netboot) action()  {}
 
-// Decision is what follows from a wish and facts.
+// Decision is what follows from what is desired and the facts.
 type Decision struct {
 	// Retired: the server's host is to be removed, if there still is one.
 	Retired    bool
 	Action     Action
 	Phase      region.ServerPhase
 	Conditions []metav1.Condition
-	// Installed: the local disk holds what is wished, so a Host and its rights must exist.
+	// Installed: the local disk holds what is desired, so a Host and its rights must exist.
 	Installed bool
 	// Accepted: the reinstallation that spec.reinstallAfter asks for begins now. The rights of the present system end.
 	Accepted bool

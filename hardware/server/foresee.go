@@ -101,27 +101,27 @@ func declaredServer(r *region.Region, name string) *region.StaticServer {
 // foreseeOverwrite names the disk of a server that holds data and is installed on with one declaration, and not with the other.
 func foreseeOverwrite(before, after *region.Region, k knownServer, now time.Time) *region.Consequence {
 	inv := k.facts.Status.Inventory
-	wish := func(r *region.Region) Wish {
-		w := Wish{Name: k.Name, UID: k.UID, Spec: k.Spec, RegionUID: before.UID, Profiles: r.Spec.Hardware.Profiles}
+	desired := func(r *region.Region) Desired {
+		want := Desired{Name: k.Name, UID: k.UID, Spec: k.Spec, RegionUID: before.UID, Profiles: r.Spec.Hardware.Profiles}
 		if d := declaredServer(r, k.Name); d != nil {
-			w.Spec.Profile = d.Profile
+			want.Spec.Profile = d.Profile
 		}
-		return w
+		return want
 	}
-	w := wish(after)
-	if _, installed := installation(w, k.facts, now); installed || inv == nil || w.Spec.Retired {
+	want := desired(after)
+	if _, installed := installation(want, k.facts, now); installed || inv == nil || want.Spec.Retired {
 		return nil
 	}
-	plan, _, _ := Plan(w, inv, now)
+	plan, _, _ := Plan(want, inv, now)
 	if plan == nil {
 		return nil
 	}
 	d := plan.Disk
-	judged := d.Judge(owner(w))
+	judged := d.Judge(owner(want))
 	if judged.Verdict == inventory.VerdictFree {
 		return nil
 	}
-	if old, _, _ := Plan(wish(before), inv, now); old != nil && old.Disk == d {
+	if old, _, _ := Plan(desired(before), inv, now); old != nil && old.Disk == d {
 		return nil
 	}
 	return &region.Consequence{Server: k.Name,

@@ -14,14 +14,14 @@ import (
 // onRecord says whether regiond's own records hold an installation, and of when: the installer's report, or a host object of this
 // very server whose agent has spoken. (The Host is deleted when a reinstallation is accepted, so it never outlives its system.)
 // A host that merely went silent is still installed: it is never installed again by itself.
-func onRecord(w Wish, f Facts) (since time.Time, ok bool) {
+func onRecord(want Desired, f Facts) (since time.Time, ok bool) {
 	if i := f.Status.Installation; i != nil && i.Stage == region.StageInstalled && i.Finished != nil {
 		since, ok = i.Finished.Time, true
 		if i.Adopted != nil {
 			since = latest(since, i.Adopted.Time)
 		}
 	}
-	if joined(w, f) {
+	if joined(want, f) {
 		ok = true
 		if created := f.Host.CreationTimestamp.Time; created.After(since) {
 			since = created
@@ -32,18 +32,18 @@ func onRecord(w Wish, f Facts) (since time.Time, ok bool) {
 
 // installation says whether the local disk holds what is wanted, and since when. An installation that is to be replaced counts
 // until its replacement was accepted.
-func installation(w Wish, f Facts, now time.Time) (since time.Time, ok bool) {
-	since, ok = onRecord(w, f)
-	if ok && w.Reinstallation != nil && reinstall(w, since, now) {
+func installation(want Desired, f Facts, now time.Time) (since time.Time, ok bool) {
+	since, ok = onRecord(want, f)
+	if ok && want.Reinstallation != nil && reinstall(want, since, now) {
 		return time.Time{}, false
 	}
 	return since, ok
 }
 
 // joined says whether the agent of this server's installation has ever spoken.
-func joined(w Wish, f Facts) bool {
+func joined(want Desired, f Facts) bool {
 	h := f.Host
-	return h != nil && h.Spec.ServerUID == string(w.UID) && (h.Status.BootID != "" || !f.Heartbeat.IsZero())
+	return h != nil && h.Spec.ServerUID == string(want.UID) && (h.Status.BootID != "" || !f.Heartbeat.IsZero())
 }
 
 // hostView is how the agent of an installed server stands.
@@ -58,12 +58,12 @@ type hostView struct {
 
 // viewHost judges the agent of an installed server. What it said to an earlier process of regiond counts for nothing: until it is heard
 // again, for at most the time-out of its heartbeat, it is unknown how it stands.
-func viewHost(w Wish, f Facts, since, now time.Time) hostView {
+func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 	off := f.BMC.Outcome == OutcomeAnswered && f.BMC.Power == region.PowerOff
 	no := func(phase region.ServerPhase, after time.Duration, reason, message string) hostView {
 		return hostView{metav1.ConditionFalse, phase, reason, message, after}
 	}
-	if !joined(w, f) {
+	if !joined(want, f) {
 		late := since.Add(joinDeadline)
 		if now.Before(late) {
 			return no(region.PhaseBooting, late.Sub(now), region.ReasonWaitingForAgent,
@@ -77,14 +77,14 @@ func viewHost(w Wish, f Facts, since, now time.Time) hostView {
 	}
 	fresh := latest(f.Heartbeat, f.Listening).Add(f.HeartbeatTimeout)
 	switch {
-	case !now.Before(fresh) && off && w.Spec.Power == region.PowerAlwaysOn:
+	case !now.Before(fresh) && off && want.Spec.Power == region.PowerAlwaysOn:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
 			waiting("the host, which is powered on since spec.power is always-on", f.Heartbeat, "nothing to do"))
 	case !now.Before(fresh) && off:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
 			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves it off, as its spec.power says (manual)"))
 	case !now.Before(fresh) && f.Key.Expired(now):
-		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Key.Expires, readmission(w.Name, f.Key, now)))
+		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Key.Expires, readmission(want.Name, f.Key, now)))
 	case !now.Before(fresh):
 		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
 			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))

@@ -28,19 +28,19 @@ type Adoption struct {
 // Plan decides what becomes of a machine by its inventory: exactly one of the results is set. It is
 // evidence on the disk that decides: an installation that is there is kept, even if every status
 // was lost, unless regiond has accepted to replace it. The marker's own time decides nothing: it was written by the machine's clock.
-func Plan(w Wish, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adoption, *Refusal) {
-	adopted, refused := findInstallation(w, inv)
+func Plan(want Desired, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adoption, *Refusal) {
+	adopted, refused := findInstallation(want, inv)
 	if refused != nil {
 		return nil, nil, refused
 	}
-	if adopted != nil && w.Reinstallation == nil {
+	if adopted != nil && want.Reinstallation == nil {
 		return nil, adopted, nil
 	}
-	profile, refused := MatchProfile(w, inv)
+	profile, refused := MatchProfile(want, inv)
 	if refused != nil {
 		return nil, nil, refused
 	}
-	disk, refused := SelectDisk(w, profile.RootDisk, inv.Disks, reinstall(w, time.Time{}, now))
+	disk, refused := SelectDisk(want, profile.RootDisk, inv.Disks, reinstall(want, time.Time{}, now))
 	if refused != nil {
 		return nil, nil, refused
 	}
@@ -48,16 +48,16 @@ func Plan(w Wish, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adopt
 	if refused != nil {
 		return nil, nil, refused
 	}
-	return &InstallPlan{Profile: profile, Disk: disk, Overwrite: disk.Judge(owner(w)).Verdict != inventory.VerdictFree, Network: network}, nil, nil
+	return &InstallPlan{Profile: profile, Disk: disk, Overwrite: disk.Judge(owner(want)).Verdict != inventory.VerdictFree, Network: network}, nil, nil
 }
 
 // findInstallation looks for a complete marker of this very server. Two of them contradict each
 // other: which one firmware would boot is not for us to guess.
-func findInstallation(w Wish, inv *inventory.Inventory) (*Adoption, *Refusal) {
+func findInstallation(want Desired, inv *inventory.Inventory) (*Adoption, *Refusal) {
 	var found []*Adoption
 	for i := range inv.Disks {
 		d := &inv.Disks[i]
-		if !owner(w).Owns(d.Marker) || !d.Marker.Complete {
+		if !owner(want).Owns(d.Marker) || !d.Marker.Complete {
 			continue
 		}
 		a := &Adoption{Image: d.Marker.Image, Disk: d}
@@ -89,7 +89,7 @@ func Reinstallation(s *region.Server) *region.ReinstallationStatus {
 
 // reinstall says whether the operator asked for an installation newer than the given one. A time in
 // the future is not yet a request, or else the server would be installed over and over until then.
-func reinstall(w Wish, installed, now time.Time) bool {
-	r := w.Spec.ReinstallAfter
+func reinstall(want Desired, installed, now time.Time) bool {
+	r := want.Spec.ReinstallAfter
 	return r != nil && !r.After(now) && r.After(installed)
 }

@@ -29,7 +29,7 @@ func (d *decider) prepare() {
 	switch {
 	case d.f.BMC.Power == region.PowerOff:
 		d.start()
-	case d.w.Reinstallation != nil && b.requested.Before(d.w.Reinstallation.Accepted.Time):
+	case d.want.Reinstallation != nil && b.requested.Before(d.want.Reinstallation.Accepted.Time):
 		d.endOldSystem() // no boot was asked for since
 	case !b.own(d.now):
 		d.leaveAlone()
@@ -54,7 +54,7 @@ func (d *decider) say(reason, message string) {
 // refuse leaves a server whose plan is refused as it is, on or off.
 func (d *decider) refuse(r *Refusal) {
 	message := r.Message
-	if d.w.Reinstallation != nil {
+	if d.want.Reinstallation != nil {
 		message += "; without spec.reinstallAfter its old installation is used again"
 	}
 	d.installed = condition(region.ConditionInstalled, metav1.ConditionFalse, r.Reason, message)
@@ -65,7 +65,7 @@ func (d *decider) refuse(r *Refusal) {
 // start asks for a network boot of the machine, which is off, not sooner than the back-off allows.
 func (d *decider) start() {
 	b, attempts := d.boot, d.boot.attempts
-	if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) && b.requested.Before(r.Time) {
+	if r := d.want.Spec.ReinstallAfter; r != nil && !r.After(d.now) && b.requested.Before(r.Time) {
 		attempts = 0 // of an earlier job
 	}
 	timedOut := d.switchedOff()
@@ -90,7 +90,7 @@ func (d *decider) start() {
 	if d.cloudRemembers() {
 		return
 	}
-	d.Action = Netboot{Firmware: firmwareMode(d.w, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
+	d.Action = Netboot{Firmware: firmwareMode(d.want, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
 }
 
 // switchedOff is what is said of a machine that regiond itself switched off because it waited for its boot in vain; it still holds while
@@ -118,9 +118,9 @@ func (d *decider) leaveAlone() {
 	case !b.requested.IsZero():
 		why = fmt.Sprintf("the network boot that regiond asked for at %s was last heard of at %s", stamp(b.requested), stamp(b.last()))
 	}
-	if takeover(d.w, d.now) {
+	if takeover(d.want, d.now) {
 		d.say(region.ReasonShuttingDown, fmt.Sprintf("waiting for the machine to shut down, since spec.takeoverUntil allows it until %s (%s); nothing to do",
-			stamp(d.w.Spec.TakeoverUntil.Time), why))
+			stamp(d.want.Spec.TakeoverUntil.Time), why))
 		d.shutDown(region.ConsentTakeover, true)
 		return
 	}
@@ -137,14 +137,14 @@ func (d *decider) followFirmware() {
 	if d.now.Before(late) {
 		do := "nothing to do"
 		if d.f.Sighted.Last().After(began) {
-			do = sighted(d.w, d.f, began)
+			do = sighted(d.want, d.f, began)
 		}
 		d.say(region.ReasonWaitingForNetboot, waiting("the machine's network boot", b.requested, cmp.Or(denied, do)))
 		d.again(late.Sub(d.now))
 		return
 	}
 	d.say(region.ReasonNetbootTimeout, waiting("the machine's network boot", b.requested, cmp.Or(denied, fmt.Sprintf(
-		"it has not asked regiond for its script in attempt %d: %s", b.attempts, sighted(d.w, d.f, began)))+"; it is tried again"))
+		"it has not asked regiond for its script in attempt %d: %s", b.attempts, sighted(d.want, d.f, began)))+"; it is tried again"))
 	d.shutDown(region.ConsentOwnBoot, true) // firmware that found no network may have gone on to a disk
 }
 
@@ -155,7 +155,7 @@ func (d *decider) denied() string {
 		return ""
 	}
 	because := "the reason has passed since"
-	if job := NeedsJob(d.w, d.f, n.MACAddress, n.LastSeen.Time); !job.Needed {
+	if job := NeedsJob(d.want, d.f, n.MACAddress, n.LastSeen.Time); !job.Needed {
 		because = job.Because
 	}
 	return fmt.Sprintf("it asked for its script at %s from MAC address %s, and was told to boot its disk: %s", stamp(n.LastSeen.Time), n.MACAddress, because)
@@ -208,10 +208,10 @@ func (d *decider) refusal() *Refusal {
 	if inv == nil || i == nil || i.LastReport == nil || i.LastReport.Time.Before(d.boot.last()) {
 		return nil
 	}
-	if r := d.w.Spec.ReinstallAfter; r != nil && !r.After(d.now) && i.LastReport.Time.Before(r.Time) {
+	if r := d.want.Spec.ReinstallAfter; r != nil && !r.After(d.now) && i.LastReport.Time.Before(r.Time) {
 		return nil
 	}
-	_, _, refused := Plan(d.w, inv, d.now)
+	_, _, refused := Plan(d.want, inv, d.now)
 	return refused
 }
 

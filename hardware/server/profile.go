@@ -14,23 +14,23 @@ import (
 
 // MatchProfile returns the profile that decides what becomes of the server: the one its spec names,
 // else the first that matches its inventory.
-func MatchProfile(w Wish, inv *inventory.Inventory) (*region.Profile, *Refusal) {
-	if w.Spec.Profile != "" {
-		for i := range w.Profiles {
-			if w.Profiles[i].Name == w.Spec.Profile {
-				return &w.Profiles[i], nil
+func MatchProfile(want Desired, inv *inventory.Inventory) (*region.Profile, *Refusal) {
+	if want.Spec.Profile != "" {
+		for i := range want.Profiles {
+			if want.Profiles[i].Name == want.Spec.Profile {
+				return &want.Profiles[i], nil
 			}
 		}
 		return nil, refuse(region.ReasonProfileUnknown, "spec.profile is %q, which is not in the region's hardware.profiles (%s); name one of them or add it",
-			w.Spec.Profile, names(w.Profiles))
+			want.Spec.Profile, names(want.Profiles))
 	}
 	var why []string
-	for i := range w.Profiles {
-		no := mismatch(w.Profiles[i].Match, w.Name, inv)
+	for i := range want.Profiles {
+		no := mismatch(want.Profiles[i].Match, want.Name, inv)
 		if no == "" {
-			return &w.Profiles[i], nil
+			return &want.Profiles[i], nil
 		}
-		why = append(why, w.Profiles[i].Name+": "+no)
+		why = append(why, want.Profiles[i].Name+": "+no)
 	}
 	if len(why) == 0 {
 		return nil, refuse(region.ReasonNoProfile, "the region has no hardware.profiles; add one that matches this server")
@@ -83,16 +83,16 @@ func mismatch(m region.ProfileMatch, name string, inv *inventory.Inventory) stri
 
 // firmwareMode to netboot in. Before the first inspection the profile is guessed from the server's
 // name only, since a one-shot boot must say UEFI or BIOS (IPMI v2.0 section 28.13, boot flags).
-func firmwareMode(w Wish, inv *inventory.Inventory) inventory.FirmwareMode {
+func firmwareMode(want Desired, inv *inventory.Inventory) inventory.FirmwareMode {
 	mode := inventory.FirmwareMode("")
 	if inv != nil {
-		if p, refused := MatchProfile(w, inv); refused == nil {
+		if p, refused := MatchProfile(want, inv); refused == nil {
 			mode = p.Firmware
 		}
 	} else {
-		for _, p := range w.Profiles {
-			named, err := path.Match(p.Match.Name, w.Name)
-			if p.Name == w.Spec.Profile || w.Spec.Profile == "" && (p.Match.Name == "" || err == nil && named) {
+		for _, p := range want.Profiles {
+			named, err := path.Match(p.Match.Name, want.Name)
+			if p.Name == want.Spec.Profile || want.Spec.Profile == "" && (p.Match.Name == "" || err == nil && named) {
 				mode = p.Firmware
 				break
 			}

@@ -60,12 +60,12 @@ func (d *decider) accept() {
 
 // endOldSystem waits for the system that is to be replaced to shut down. Its power is cut only by a consent that says so.
 func (d *decider) endOldSystem() {
-	cut := takeover(d.w, d.now)
+	cut := takeover(d.want, d.now)
 	do := "nothing to do"
 	if !cut {
 		do = "if it does not, power it off, or allow regiond to cut its power, by a time in spec.takeoverUntil"
 	}
-	d.say(region.ReasonShuttingDown, waiting("the old system to shut down, since the server is installed again", d.w.Reinstallation.Accepted.Time, do))
+	d.say(region.ReasonShuttingDown, waiting("the old system to shut down, since the server is installed again", d.want.Reinstallation.Accepted.Time, do))
 	if cut {
 		d.shutDown(region.ConsentTakeover, true)
 		return
@@ -78,7 +78,7 @@ func (d *decider) endOldSystem() {
 func (d *decider) cloudRemembers() bool {
 	s := d.f.Survey
 	age := d.now.Sub(s.Time)
-	if d.w.Reinstallation == nil || s.Refusal == "" || age < 0 || age >= surveyEvery {
+	if d.want.Reinstallation == nil || s.Refusal == "" || age < 0 || age >= surveyEvery {
 		return false
 	}
 	d.say(region.ReasonOldSystemRemains, fmt.Sprintf("waiting for the cloud to forget the old system, before another is installed; it is asked again every %s (%s)", surveyEvery, s.Refusal))

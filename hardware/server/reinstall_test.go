@@ -20,7 +20,7 @@ func TestHostOfTheOldSystemIsRemoved(t *testing.T) {
 		{"younger", -time.Minute, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, f := wish(), answered(region.PowerOn)
+			w, f := desired(), answered(region.PowerOn)
 			accepted(0)(&w, &f)
 			f.Host, f.Heartbeat = host("True"), time.Time{}
 			f.Host.Status = region.HostStatus{}

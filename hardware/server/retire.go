@@ -23,7 +23,7 @@ func (d *decider) retire(blocked bool) {
 	asked := d.stale(poll)
 	if d.f.BMC.Power == region.PowerOff {
 		d.stop(region.PhaseRetired, region.ReasonRetired,
-			"the server is retired and off; when it has left the rack, take it out of region.yaml and: regiond kubectl delete server "+d.w.Name)
+			"the server is retired and off; when it has left the rack, take it out of region.yaml and: regiond kubectl delete server "+d.want.Name)
 		return
 	}
 	d.stop(region.PhaseNotReady, region.ReasonRetiring, "waiting for the server to shut down, since it is retired; its power is cut if it does not; nothing to do")

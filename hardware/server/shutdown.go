@@ -30,7 +30,7 @@ func (d *decider) pending(s *region.ShutdownStatus, consent region.Consent) bool
 	switch {
 	case s == nil || s.Consent != consent:
 		return false
-	case s.BMCAddress != "" && s.BMCAddress != BMCAddress(d.w.Spec.BMC):
+	case s.BMCAddress != "" && s.BMCAddress != BMCAddress(d.want.Spec.BMC):
 		return false // maybe of another machine
 	case consent == region.ConsentOwnBoot && s.Requested.Time.Before(d.boot.last()):
 		return false // of the firmware or the boot loader, and the boot went on
@@ -40,7 +40,7 @@ func (d *decider) pending(s *region.ShutdownStatus, consent region.Consent) bool
 }
 
 // takeover says whether the operator allows to end what runs on the server although regiond did not start it.
-func takeover(w Wish, now time.Time) bool {
-	t := w.Spec.TakeoverUntil
+func takeover(want Desired, now time.Time) bool {
+	t := want.Spec.TakeoverUntil
 	return t != nil && now.Before(t.Time)
 }

@@ -11,13 +11,13 @@ import (
 
 // sighted says how far a machine got in the network boot that was asked for, by what the services of the provisioning network saw of it since
 // then, and what that means. since is when they began to look, if that was later.
-func sighted(w Wish, f Facts, since time.Time) string {
+func sighted(want Desired, f Facts, since time.Time) string {
 	s := f.Sighted
 	seen := func(t time.Time) bool { return t.After(since) }
 	switch {
 	case !seen(s.Last()):
 		return fmt.Sprintf("no DHCP, TFTP or HTTP request of it was seen since %s (%s): check the cabling and the VLAN of the provisioning network, "+
-			"set the switch port to edge port (STP) and LACP fallback, and enable PXE in the firmware", stamp(since), knownBy(w, f))
+			"set the switch port to edge port (STP) and LACP fallback, and enable PXE in the firmware", stamp(since), knownBy(want, f))
 	case !seen(s.FirmwareDHCP) && !seen(s.TFTP) && !seen(s.HTTP):
 		return fmt.Sprintf("DHCP of %s was seen at %s, but not of its network boot firmware: it started from a disk; enable PXE on this NIC, and check that the firmware "+
 			"honours the boot device that the BMC sets for one boot", s.MAC, stamp(s.DHCP))
@@ -49,9 +49,9 @@ func meaning(s sightings.Sighting, seen func(time.Time) bool) string {
 }
 
 // knownBy says by what a machine that netboots is recognised.
-func knownBy(w Wish, f Facts) string {
+func knownBy(want Desired, f Facts) string {
 	var by []string
-	if macs := knownMACs(w, f); len(macs) > 0 {
+	if macs := knownMACs(want, f); len(macs) > 0 {
 		by = append(by, "MAC address "+bounded.List(macs, ", "))
 	}
 	if uuid := systemUUID(f); uuid != "" {

@@ -38,7 +38,7 @@ func TestNetbootMessageSaysWhatWasSeen(t *testing.T) {
 		f.Status.Netboot = &region.NetbootStatus{Requested: ago(6 * time.Minute), Attempts: 1}
 		late := now.Add(6 * time.Minute) // also for a regiond that started meanwhile
 		f.BMC.Time = late.Add(-time.Second)
-		d := server.Decide(wish(), f, late)
+		d := server.Decide(desired(), f, late)
 		ready := meta.FindStatusCondition(d.Conditions, region.ConditionReady)
 		if ready.Reason != region.ReasonNetbootTimeout || !strings.Contains(ready.Message, c.want) || c.not != "" && strings.Contains(ready.Message, c.not) {
 			t.Errorf("%s: got %s: %s\nwant %q in it, and not %q", name, ready.Reason, ready.Message, c.want, c.not)
@@ -48,7 +48,7 @@ func TestNetbootMessageSaysWhatWasSeen(t *testing.T) {
 	f := answered(region.PowerOn)
 	f.Status.Netboot = &region.NetbootStatus{Requested: ago(time.Minute), Attempts: 1}
 	message := func() string {
-		return meta.FindStatusCondition(server.Decide(wish(), f, now).Conditions, region.ConditionReady).Message
+		return meta.FindStatusCondition(server.Decide(desired(), f, now).Conditions, region.ConditionReady).Message
 	}
 	if m := message(); !strings.HasSuffix(m, "; nothing to do") {
 		t.Errorf("nothing was seen yet: %s", m)

@@ -30,7 +30,7 @@ func TestStatusOfEarlierVersion(t *testing.T) {
 			region.PowerOn, server.None{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, f := wish(), answered(tt.power)
+			w, f := desired(), answered(tt.power)
 			conditions, bmc := f.Status.Conditions, f.Status.BMC
 			if err := json.Unmarshal([]byte(tt.status), &f.Status); err != nil {
 				t.Fatal(err)

@@ -63,7 +63,7 @@ type Instruction struct {
 	Message     string `json:"message,omitempty"`
 	// Install the image.
 	Install *Install `json:"install,omitempty"`
-	// Boot the local disk: it already holds what is wished.
+	// Boot the local disk: it already holds what is desired.
 	BootDisk bool `json:"bootDisk,omitempty"`
 	// PowerOff: no job, or the job was refused.
 	PowerOff bool `json:"powerOff,omitempty"`

@@ -205,7 +205,7 @@ func TestSetBootEntry(t *testing.T) {
 	}
 }
 
-// A variable that has the wished content is not written again.
+// A variable that has the desired content is not written again.
 func TestSetBootEntrySparesFlash(t *testing.T) {
 	dir := variables(t, map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"})
 	path := filepath.Join(dir, "Boot0001"+global)
