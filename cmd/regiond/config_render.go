@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/openstack"
@@ -288,7 +286,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configInput, error) {
 	if in.profiles, err = profilesOf(ctx, api, doc.Region); err != nil {
 		return nil, err
 	}
-	in.nodes, err = f.chooseNodes(ctx, api, doc.Region, declaration)
+	in.nodes, err = plan.NodesOf(ctx, api, doc.Region, declaration, f.nodes)
 	return in, err
 }
 
@@ -298,59 +296,4 @@ func clusterNames(r *region.Region) []string {
 		names[i] = c.Name
 	}
 	return names
-}
-
-// chooseNodes are those asked for, else all that the region file or the control plane know. api is
-// nil if there is none.
-func (f *configFlags) chooseNodes(ctx context.Context, api client.Client, r *region.Region, d *region.OpenStackDeclaration) (
-	[]configgen.Node, error) {
-	known := map[string]configgen.Node{}
-	add := func(n configgen.Node) {
-		if n.Address == "" {
-			n.Address = "<address:" + n.Name + ">" // its agent has not reported one yet
-		}
-		known[n.Name] = n
-	}
-	for _, n := range d.Nodes {
-		add(configgen.Node{Name: n.Name})
-	}
-	for _, s := range r.Spec.Hardware.Servers {
-		// A server of which only its inventory tells the profile may be one of any cluster.
-		if p, sure := region.ProfileOf(&r.Spec.Hardware, s); len(d.Profiles) == 0 || !sure || p != nil && slices.Contains(d.Profiles, p.Name) {
-			add(configgen.Node{Name: s.Name})
-		}
-	}
-	if api != nil {
-		hosts, err := plan.Hosts(ctx, api, r, &region.OpenStackCluster{Spec: region.OpenStackClusterSpec{OpenStackDeclaration: *d}})
-		if err != nil {
-			return nil, err
-		}
-		for _, h := range hosts {
-			add(configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
-		}
-	}
-	names := f.nodes
-	if len(names) == 0 {
-		for name := range known {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-	}
-	nodes := make([]configgen.Node, len(names))
-	for i, name := range names {
-		if _, ok := known[name]; !ok {
-			return nil, unknownNode(d.Name, name, slices.Sorted(maps.Keys(known)), api != nil)
-		}
-		nodes[i] = known[name]
-	}
-	return nodes, nil
-}
-
-// unknownNode refuses a node of which nothing is known: what is rendered for it would be nobody's.
-func unknownNode(cluster, name string, known []string, asked bool) error {
-	where := "in the region file; those of discovered servers are known when the control plane answers, on the seed host"
-	if asked {
-		where = "neither in the region file nor among its hosts"
-	}
-	return fmt.Errorf("--node %s: cluster %s has no such node %s; %s", name, cluster, where, check.DidYouMean(name, known, "node"))
 }
