@@ -92,8 +92,8 @@ type evidence struct {
 	claimants int
 }
 
-// judge decides what a found BMC is. look examines the address that is recorded for a server.
-func judge(f found, servers []region.Server, look func(*region.Server) evidence) finding {
+// evaluate decides what a found BMC is. examine asks the BMC at the address that is recorded for a server.
+func evaluate(f found, servers []region.Server, examine func(*region.Server) evidence) finding {
 	keys := server.KeysOfBMC(&f.identity)
 	same := matching(servers, keys)
 	if len(same) == 0 {
@@ -113,7 +113,7 @@ func judge(f found, servers []region.Server, look func(*region.Server) evidence)
 	}
 	claim := fmt.Sprintf("the BMC at %s says that it is this server (%s)", f.address, told(f.identity))
 	patch := fmt.Sprintf(`regiond kubectl patch server %s --type=merge -p '{"spec":{"bmc":{"address":"%s","port":%d}}}'`, s.Name, f.address.Addr(), f.address.Port())
-	switch e := look(s); {
+	switch e := examine(s); {
 	case len(same) > 1:
 		return finding{conflict, same, region.ReasonIdentityConflict, claim + ", and so does more than one Server; delete all but one of them"}
 	case e.claimants > 1:

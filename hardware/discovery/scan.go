@@ -180,8 +180,8 @@ func (d *Discovery) take(ctx context.Context, f found, all []found, claimed clai
 	if err := d.Live.List(ctx, &servers); err != nil {
 		return false, err
 	}
-	verdict := judge(f, servers.Items, func(s *region.Server) evidence {
-		e := d.look(ctx, s)
+	verdict := evaluate(f, servers.Items, func(s *region.Server) evidence {
+		e := d.examine(ctx, s)
 		e.claimants = claimants(s, all)
 		return e
 	})
@@ -230,8 +230,8 @@ func claimants(s *region.Server, all []found) int {
 	return n
 }
 
-// look examines the BMC address that is recorded for a server.
-func (d *Discovery) look(ctx context.Context, s *region.Server) evidence {
+// examine asks the BMC address that is recorded for a server.
+func (d *Discovery) examine(ctx context.Context, s *region.Server) evidence {
 	if old, ok := server.Endpoint(s.Spec.BMC); ok {
 		if answers, err := d.Scan(ctx, []netip.AddrPort{old}); err != nil || len(answers) > 0 { // when unsure, nothing is changed
 			delete(d.silent, s.UID)

@@ -35,7 +35,7 @@ func FindDisk(disks []inventory.Disk, want enroll.DiskIdentity) (inventory.Disk,
 // checkWritable refuses a disk that somebody uses, here or on another machine, and one with data that nobody allowed to be
 // lost. It is the same judgement by which regiond chose the disk.
 func checkWritable(d inventory.Disk, owner inventory.Owner, overwrite bool, holders []string) error {
-	switch j := d.Judge(owner); {
+	switch j := d.Evaluate(owner); {
 	case j.Verdict == inventory.VerdictNever:
 		return fmt.Errorf("disk %s %s", d, j.Holds)
 	case j.Verdict != inventory.VerdictFree && !overwrite:

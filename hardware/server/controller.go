@@ -66,7 +66,7 @@ type Controller struct {
 	listening    time.Time
 }
 
-// Reconcile is one turn: observe, decide, write the status, act.
+// Reconcile observes, decides, writes the status and acts.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &region.Server{}
 	if err := c.Live.Get(ctx, req.NamespacedName, s); err != nil {
@@ -118,7 +118,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: time.Second}, c.recordPower(ctx, s)
 }
 
-// recordPower writes down at once what came of an order: tickets are given only while the machine is on, and before the next turn
+// recordPower writes down at once what came of an order: tickets are given only while the machine is on, and before the next reconciliation
 // somebody may switch on what was switched off.
 func (c *Controller) recordPower(ctx context.Context, s *region.Server) error {
 	o := c.observations.get(s.UID)
@@ -172,7 +172,7 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 }
 
 // decide asks what the decision needs to know, and decides again. What acts on the machine's power is decided by a state that was read
-// in this very turn: in the seconds since an older one somebody may have switched the machine on.
+// in this very reconciliation: in the seconds since an older one somebody may have switched the machine on.
 func (c *Controller) decide(ctx context.Context, s *region.Server, desired Desired, facts Facts, access bmc.Target, version string) Decision {
 	d := Decide(desired, facts, c.Now())
 	if _, survey := d.Action.(Survey); survey {
@@ -197,7 +197,7 @@ func (c *Controller) decide(ctx context.Context, s *region.Server, desired Desir
 		d = Decide(desired, facts, c.Now())
 	}
 	switch d.Action.(type) {
-	case Probe, Survey: // once in a turn
+	case Probe, Survey: // once in a reconciliation
 		d.Action, d.After = None{}, activePoll
 	}
 	switch {

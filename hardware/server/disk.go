@@ -44,7 +44,7 @@ func SelectDisk(want Desired, sel region.DiskSelector, disks []inventory.Disk, a
 				d.Name, o.Name, listDisks(disks, why))
 		}
 	}
-	switch j := d.Judge(owner(want)); j.Verdict {
+	switch j := d.Evaluate(owner(want)); j.Verdict {
 	case inventory.VerdictFree:
 		return d, nil
 	case inventory.VerdictNever:

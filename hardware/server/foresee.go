@@ -117,14 +117,14 @@ func foreseeOverwrite(before, after *region.Region, k knownServer, now time.Time
 		return nil
 	}
 	d := plan.Disk
-	judged := d.Judge(owner(want))
-	if judged.Verdict == inventory.VerdictFree {
+	evaluated := d.Evaluate(owner(want))
+	if evaluated.Verdict == inventory.VerdictFree {
 		return nil
 	}
 	if old, _, _ := Plan(desired(before), inv, now); old != nil && old.Disk == d {
 		return nil
 	}
 	return &region.Consequence{Server: k.Name,
-		Overwritten: &region.OverwrittenDisk{Name: d.Name, SerialNumber: d.SerialNumber, WWN: d.WWN, Holds: strings.TrimPrefix(judged.Holds, "holds ")},
-		Consequence: fmt.Sprintf("disk %s, which %s, is overwritten when the server is installed, by profile %s", describe(*d), judged.Holds, plan.Profile.Name)}
+		Overwritten: &region.OverwrittenDisk{Name: d.Name, SerialNumber: d.SerialNumber, WWN: d.WWN, Holds: strings.TrimPrefix(evaluated.Holds, "holds ")},
+		Consequence: fmt.Sprintf("disk %s, which %s, is overwritten when the server is installed, by profile %s", describe(*d), evaluated.Holds, plan.Profile.Name)}
 }

@@ -90,7 +90,7 @@ func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))
 	case !f.HeartbeatSeen:
 		return hostView{metav1.ConditionUnknown, region.PhaseBooting, region.ReasonNotYetSeen,
-			"waiting for the first heartbeat of the host since regiond started at " + stamp(f.Listening) + "; nothing to do", min(heartbeatLook, fresh.Sub(now))}
+			"waiting for the first heartbeat of the host since regiond started at " + stamp(f.Listening) + "; nothing to do", min(heartbeatPoll, fresh.Sub(now))}
 	}
 	healthy := meta.FindStatusCondition(f.Host.Status.Conditions, region.ConditionHealthy)
 	switch {

@@ -48,7 +48,7 @@ func Plan(want Desired, inv *inventory.Inventory, now time.Time) (*InstallPlan, 
 	if refused != nil {
 		return nil, nil, refused
 	}
-	return &InstallPlan{Profile: profile, Disk: disk, Overwrite: disk.Judge(owner(want)).Verdict != inventory.VerdictFree, Network: network}, nil, nil
+	return &InstallPlan{Profile: profile, Disk: disk, Overwrite: disk.Evaluate(owner(want)).Verdict != inventory.VerdictFree, Network: network}, nil, nil
 }
 
 // findInstallation looks for a complete marker of this very server. Two of them contradict each

@@ -42,7 +42,7 @@ type rack struct {
 	boxes   []*box
 	moved   int             // machines that came with a corrected address
 	twin    map[string]bool // a second Server of the machine's BMC is there
-	killed  bool            // regiond ends in this turn, between its journal and the effect
+	killed  bool            // regiond ends in this reconciliation, between its journal and the effect
 	control *server.Controller
 	enroll  *enrollment.Server
 
@@ -133,7 +133,7 @@ func (r *rack) spec(b *box, change func(*region.ServerSpec)) {
 	r.api.put(s)
 }
 
-// tick lets time pass: regiond takes its turns, and the machines do what they do by themselves.
+// tick lets time pass: regiond reconciles, and the machines do what they do by themselves.
 func (r *rack) tick(ctx context.Context, d time.Duration) {
 	for _, b := range r.boxes {
 		names := []string{b.name}

@@ -24,8 +24,8 @@ const (
 	// end bootMargin before, so that there is time to act, by a BMC that has to be asked more than once.
 	bootLife   = 40 * time.Minute
 	bootMargin = 10 * time.Minute
-	// heartbeatLook is how often a Lease is read that this process has not seen renewed yet.
-	heartbeatLook = 5 * time.Second
+	// heartbeatPoll is how often a Lease is read that this process has not seen renewed yet.
+	heartbeatPoll = 5 * time.Second
 	// conflictRetry is how soon a decision is made again whose status someone else has written meanwhile.
 	conflictRetry = 100 * time.Millisecond
 	// startEvery is the time between two machines that are powered on, after the first startBurst: a cold start of a hall is not to

@@ -29,29 +29,29 @@ func (o Owner) Owns(m *InstallMarker) bool {
 	return m != nil && o.RegionUID != "" && o.ServerUID != "" && m.RegionUID == o.RegionUID && m.ServerUID == o.ServerUID
 }
 
-// Judgement is a verdict and what it rests on.
-type Judgement struct {
+// Evaluation is a verdict and what it rests on.
+type Evaluation struct {
 	Verdict Verdict
 	// Holds completes the sentence "disk X ...", for every verdict but VerdictFree.
 	Holds string
 }
 
-// Judge is the one judgement of what is on a disk. regiond chooses a disk by it, and the installer judges again
+// Evaluate says what it takes to write to a disk. regiond chooses a disk by it, and the installer evaluates again
 // before it writes.
-func (d Disk) Judge(o Owner) Judgement {
+func (d Disk) Evaluate(o Owner) Evaluation {
 	shared := d.SharedFilesystems()
 	switch {
 	case d.Problem != "":
-		return Judgement{VerdictNever, fmt.Sprintf("is sick (%s): replace it, or choose another", d.Problem)}
+		return Evaluation{VerdictNever, fmt.Sprintf("is sick (%s): replace it, or choose another", d.Problem)}
 	case len(shared) > 0:
-		return Judgement{VerdictNever, fmt.Sprintf("holds a shared file system (%s) that other machines may be using, which is never overwritten: "+
+		return Evaluation{VerdictNever, fmt.Sprintf("holds a shared file system (%s) that other machines may be using, which is never overwritten: "+
 			"take the LUN away from this server, or overwrite the disk with zeros by hand", strings.Join(shared, ", "))}
 	case d.Blank || o.Owns(d.Marker):
-		return Judgement{Verdict: VerdictFree}
+		return Evaluation{Verdict: VerdictFree}
 	case d.Marker != nil:
-		return Judgement{VerdictInstallation, fmt.Sprintf("holds an installation of server UID %s in region UID %s", d.Marker.ServerUID, d.Marker.RegionUID)}
+		return Evaluation{VerdictInstallation, fmt.Sprintf("holds an installation of server UID %s in region UID %s", d.Marker.ServerUID, d.Marker.RegionUID)}
 	case d.Content == "":
-		return Judgement{VerdictData, "holds " + contentUnknown}
+		return Evaluation{VerdictData, "holds " + contentUnknown}
 	}
-	return Judgement{VerdictData, "holds " + d.Content}
+	return Evaluation{VerdictData, "holds " + d.Content}
 }

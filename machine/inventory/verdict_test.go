@@ -7,7 +7,7 @@ import (
 	"regiond.dev/regiond/machine/inventory"
 )
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	owner := inventory.Owner{RegionUID: "r", ServerUID: "s"}
 	marker := func(region, server string) *inventory.InstallMarker {
 		return &inventory.InstallMarker{RegionUID: region, ServerUID: server}
@@ -30,7 +30,7 @@ func TestJudge(t *testing.T) {
 		"sick, though it was ours":  {inventory.Disk{Problem: "no answer", Marker: marker("r", "s")}, owner, inventory.VerdictNever, "no answer"},
 		"sick, though it was blank": {inventory.Disk{Problem: "no answer", Blank: true}, owner, inventory.VerdictNever, "no answer"},
 	} {
-		got := tc.disk.Judge(tc.owner)
+		got := tc.disk.Evaluate(tc.owner)
 		if got.Verdict != tc.want || !strings.Contains(got.Holds, tc.holds) {
 			t.Errorf("%s: %+v, want %s with %q", name, got, tc.want, tc.holds)
 		}

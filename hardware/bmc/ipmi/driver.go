@@ -65,15 +65,15 @@ func (c Config) GoString() string { return fmt.Sprintf("ipmi.Config{%s}", c) }
 // LogValue leaves the password out.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// BMC is one BMC with one user. All methods may be called from many goroutines; they take turns.
+// BMC is one BMC with one user. All methods may be called from many goroutines; they run one after the other.
 type BMC struct {
 	c   Config
 	log *slog.Logger
 
-	// turn is a mutex whose wait a context ends.
-	turn chan struct{}
+	// mutex is one whose wait a context ends.
+	mutex chan struct{}
 
-	// All below belong to whoever holds the turn.
+	// All below belong to whoever holds the mutex.
 	link        *link
 	session     *session
 	suite       types.CipherSuiteID // that worked last; 0 when none has yet
@@ -111,15 +111,15 @@ func New(c Config) (*BMC, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &BMC{c: c, log: c.Log.With(slog.String("bmc", c.Address.String())), turn: make(chan struct{}, 1)}
+	b := &BMC{c: c, log: c.Log.With(slog.String("bmc", c.Address.String())), mutex: make(chan struct{}, 1)}
 	return b, nil
 }
 
 // Close ends the session, also when ctx is done already: a session that is left open takes one of the BMC's few slots.
 // The BMC cannot be used afterwards.
 func (b *BMC) Close(ctx context.Context) error {
-	// Waiting for the turn is bounded by the running command, which has its own context.
-	b.turn <- struct{}{}
+	// Waiting for the mutex is bounded by the running command, which has its own context.
+	b.mutex <- struct{}{}
 	defer b.release()
 	b.closed = true
 	return b.endSession(ctx)
@@ -141,10 +141,10 @@ func (b *BMC) quirk(text string) {
 	}
 }
 
-// acquire waits for the turn.
+// acquire waits for the mutex.
 func (b *BMC) acquire(ctx context.Context, operation string) error {
 	select {
-	case b.turn <- struct{}{}:
+	case b.mutex <- struct{}{}:
 	case <-ctx.Done():
 		return b.fail(bmc.Retry, region.ReasonBMCBusy, operation, "other commands to this BMC were not finished in time", "", context.Cause(ctx))
 	}
@@ -155,7 +155,7 @@ func (b *BMC) acquire(ctx context.Context, operation string) error {
 	return nil
 }
 
-func (b *BMC) release() { <-b.turn }
+func (b *BMC) release() { <-b.mutex }
 
 // do sends one command and decodes its response. A session that the BMC no longer knows is opened again and the
 // command repeated, once: all commands of this package may be executed twice.
@@ -254,7 +254,7 @@ func (b *BMC) armIdle() {
 	since := b.lastCommand
 	b.idle = b.c.Clock.AfterFunc(b.c.IdleTimeout, func() {
 		select {
-		case b.turn <- struct{}{}:
+		case b.mutex <- struct{}{}:
 		default:
 			return // in use; whoever uses it arms the timer again
 		}

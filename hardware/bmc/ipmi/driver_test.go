@@ -431,7 +431,7 @@ func TestMalformedPacketsAreDroppedAndCounted(t *testing.T) {
 	)
 	dropped := 0
 	c := config(s.Address)
-	c.Dropped = func() { dropped++ } // the driver calls it in its turn
+	c.Dropped = func() { dropped++ } // the driver calls it while it holds its mutex
 	b := driver(t, c)
 	_, err := b.Probe(t.Context())
 	must(t, err)

@@ -53,7 +53,7 @@ func (b *BMC) reach(ctx context.Context, want region.PowerState, control chassis
 	_, bounded := ctx.Deadline()
 	deadline := b.c.Clock.Now().Add(b.c.PowerTimeout)
 	var sent time.Time
-	var refusal, silence error // of the last control command, and of the last look at the state
+	var refusal, silence error // of the last control command, and of the last reading of the state
 	state := region.PowerUnknown
 	for {
 		observed, err := b.Power(ctx)

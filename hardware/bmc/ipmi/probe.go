@@ -47,7 +47,7 @@ func (b *BMC) Probe(ctx context.Context) (bmc.Info, error) {
 
 // cipherSuite is the suite that worked last.
 func (b *BMC) cipherSuite() int {
-	b.turn <- struct{}{}
+	b.mutex <- struct{}{}
 	defer b.release()
 	return int(b.suite)
 }
