@@ -1,6 +1,6 @@
-// Package cluster brings OpenStack clusters to what is wished of them, gate by gate, and says how they stand. Each turn it
-// observes, decides (Decide is pure) and acts in a fixed order; it stores nothing that it would have to believe later. What it
-// keeps in memory are observations: a process that starts makes them again.
+// Package cluster brings OpenStack clusters to their declared state, gate by gate, and reports it. Each reconciliation observes, decides
+// (Decide is pure) and executes in a fixed order. Nothing of its progress is stored: what it keeps in memory are observations, which a
+// process that was just started makes again.
 package cluster
 
 import (
@@ -220,7 +220,7 @@ func (c *Controller) setup(m ctrl.Manager, metadata cache.Cache, registry promet
 		var list region.OpenStackClusterList
 		if err := c.Client.List(ctx, &list); err != nil {
 			c.Log.Error("list OpenStack clusters", slog.Any("error", err))
-			return nil // the periodic turn finds it too
+			return nil // the periodic reconciliation finds it too
 		}
 		var all []reconcile.Request
 		for _, o := range list.Items {

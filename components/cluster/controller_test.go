@@ -72,27 +72,27 @@ func TestSettledClusterIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	if w.pinned != "epoxy" {
 		t.Errorf("images of %q are kept on the host", w.pinned)
 	}
 	w.writes, w.cloud.probed = nil, nil
 	begin := w.now
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if len(w.writes) > 0 {
 		t.Errorf("wrote %q", w.writes)
 	}
 	if took := w.now.Sub(begin); took < 15*time.Minute {
-		t.Errorf("10 turns in %s", took)
+		t.Errorf("10 reconciliations in %s", took)
 	}
 	if n := len(w.cloud.probed); n == 0 || n > 10*len(region.Gates) {
 		t.Errorf("%d probes", n)
 	}
 }
 
-// regiond is killed again and again: between schema job and rollout, and everywhere else. It lives for as many turns as it takes
+// regiond is killed again and again: between schema job and rollout, and everywhere else. It lives for as many reconciliations as it takes
 // to prove again what was proved before, and one more.
 func TestKilledAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
@@ -115,12 +115,12 @@ func TestBrokerRestarted(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	w.restarts++
 	w.kubelet()
 	w.cloud.failing[region.ConditionRabbitMQ] = errors.New("rabbitmq 10.99.0.1:5672: connection refused")
 	w.cloud.probed = nil
-	w.turn(c)
+	w.reconcile(c)
 	if !slices.Contains(w.cloud.probed, region.ConditionRabbitMQ) {
 		t.Errorf("a broker that was started anew was not probed at once: %v", w.cloud.probed)
 	}
@@ -151,8 +151,8 @@ func TestDiskFull(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.free = 1 << 30
-	w.turn(c)
-	w.turn(c)
+	w.reconcile(c)
+	w.reconcile(c)
 	var sets appsv1.StatefulSetList
 	w.must(w.api.List(t.Context(), &sets))
 	if k := w.condition(region.ConditionConfigured); k.Reason != "DiskFull" || len(sets.Items) > 0 {
@@ -161,7 +161,7 @@ func TestDiskFull(t *testing.T) {
 	w.free = 10 << 30
 	w.until(always(c), "ready", w.ready)
 	w.free = 1 << 30
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionReady); k.Status != metav1.ConditionFalse || !strings.Contains(k.Message, "free space") {
 		t.Errorf("%+v", k)
 	}
@@ -173,7 +173,7 @@ func TestImagesMissing(t *testing.T) {
 	w := newWorld(t)
 	w.images(false)
 	c := w.controller()
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); k.Status != metav1.ConditionFalse || !strings.Contains(k.Message, "regiond image build") {
 		t.Errorf("%+v", k)
 	}
@@ -181,7 +181,7 @@ func TestImagesMissing(t *testing.T) {
 	w.until(always(c), "ready", w.ready)
 	// What runs does not depend on what is built.
 	w.images(false)
-	w.turn(w.controller())
+	w.reconcile(w.controller())
 	w.until(always(c), "ready without the set that was built last", w.ready)
 }
 
@@ -205,7 +205,7 @@ func TestSecretsLost(t *testing.T) {
 	secret := &corev1.Secret{}
 	w.must(w.api.Get(t.Context(), key, secret))
 	w.must(w.api.Delete(t.Context(), secret))
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); k.Reason != "SecretsMissing" || !strings.Contains(k.Message, "restore") {
 		t.Errorf("%+v", k)
 	}
@@ -221,7 +221,7 @@ func TestSecretsLost(t *testing.T) {
 	lost := secret.DeepCopy()
 	lost.ResourceVersion, lost.Data = "", map[string][]byte{"secrets.json": b}
 	w.must(w.api.Create(t.Context(), lost))
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); k.Status != metav1.ConditionFalse || !strings.Contains(k.Message, "glance.") {
 		t.Errorf("%+v", k)
 	}
@@ -247,7 +247,7 @@ func TestUnknownValueIsRefused(t *testing.T) {
 	o := w.cluster()
 	o.Spec.Release = "zed"
 	w.must(w.api.Update(t.Context(), o))
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); k.Status != metav1.ConditionFalse || !strings.Contains(k.Message, "zed") {
 		t.Errorf("%+v", k)
 	}
@@ -323,7 +323,7 @@ func TestNode(t *testing.T) {
 	w.cloud.failing[region.ConditionNova] = errors.New("nova: 503")
 	c = w.controller()
 	for range 5 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if stored() != after {
 		t.Error("the configuration changed while Nova could not be asked")
@@ -349,7 +349,7 @@ func TestNode(t *testing.T) {
 	n.Service.Status, n.Service.DisabledReason = "disabled", "maintenance"
 	for range 3 {
 		w.now = w.now.Add(time.Minute)
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, h))
 	if s := h.Status.OpenStack; s == nil || s.Ready || !strings.Contains(s.Message, "maintenance") {
@@ -359,7 +359,7 @@ func TestNode(t *testing.T) {
 
 func TestFinalizerFirst(t *testing.T) {
 	w := newWorld(t)
-	w.turn(w.controller())
+	w.reconcile(w.controller())
 	if !slices.Contains(w.cluster().Finalizers, cluster.Finalizer) {
 		t.Error("no finalizer")
 	}

@@ -16,7 +16,7 @@ const (
 	// settledPoll is the age at which the proof of a gate is renewed, together with those that are not much younger.
 	settledPoll  = 3 * time.Minute
 	settledEarly = time.Minute
-	// floor is the least time between two turns of a cluster, whatever asks for them.
+	// floor is the least time between two reconciliations of a cluster, whatever asks for them.
 	floor = 250 * time.Millisecond
 	// failedPoll is the time between attempts at a gate that is not passed, after a few that follow each other faster.
 	failedPoll = 5 * time.Second
@@ -44,7 +44,7 @@ type Decision struct {
 	Map, MapAgain bool
 	// Leave takes steps of hosts that leave the cluster.
 	Leave []Leave
-	// Prune what is no longer wished.
+	// Prune what is no longer desired.
 	Prune bool
 	// Record that there is a database now. It comes before anything is written into it.
 	Record bool
@@ -104,7 +104,7 @@ func retryAfter(failures int) time.Duration {
 
 func (d *decider) again(after time.Duration) { d.After = max(min(d.After, after), 0) }
 
-// proved says that a gate's services are there as wished and were seen to work since.
+// proved says that a gate's services are rolled out as desired and were seen to work since.
 func (d *decider) proved(gate string) bool {
 	p, probed := d.f.Probes[gate]
 	return d.rolledOut(gate) && probed && p.Err == ""
@@ -124,7 +124,7 @@ func (d *decider) allProved() bool {
 	return !slices.ContainsFunc(region.Gates, func(g string) bool { return !d.proved(g) })
 }
 
-// rolledOut says that all workloads of a gate are what is wished and ready.
+// rolledOut says that all workloads of a gate are as desired and ready.
 func (d *decider) rolledOut(gate string) bool {
 	some := false
 	for _, w := range d.f.Workloads {

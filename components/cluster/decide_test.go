@@ -210,7 +210,7 @@ func TestConditions(t *testing.T) {
 func TestDiskFullStopsAndContinues(t *testing.T) {
 	f := facts()
 	f.Disk.Free = 1 << 30
-	f.Nodes = []cluster.NodeFacts{{Name: "node1", Wished: "a"}}
+	f.Nodes = []cluster.NodeFacts{{Name: "node1", Desired: "a"}}
 	d := cluster.Decide(f, now)
 	if len(d.Apply) > 0 || d.After > 10*time.Second {
 		t.Errorf("applies %v, looks again after %s", d.Apply, d.After)
@@ -227,7 +227,7 @@ func TestTroubleKeepsWhatRuns(t *testing.T) {
 	f.Nodes = []cluster.NodeFacts{{Name: "node1", Stored: "a", StoredRelease: "epoxy"}}
 	d := cluster.Decide(f, now)
 	if len(d.Apply) > 0 || d.Prune || len(d.Configure) > 0 {
-		t.Errorf("acts on a wish that isn't known: %+v", d)
+		t.Errorf("acts on a desired state that isn't known: %+v", d)
 	}
 	if c := condition(t, d, region.ConditionNeutron); c.Status != metav1.ConditionTrue {
 		t.Errorf("a gate that is passed is said not to be: %+v", c)
@@ -275,7 +275,7 @@ func TestFailedJobIsTriedAgain(t *testing.T) {
 
 // node that is ready.
 func node() cluster.NodeFacts {
-	return cluster.NodeFacts{Name: "node1", Wished: "abc", Stored: "abc", StoredRelease: "epoxy", Applied: "abc", Configured: "True",
+	return cluster.NodeFacts{Name: "node1", Desired: "abc", Stored: "abc", StoredRelease: "epoxy", Applied: "abc", Configured: "True",
 		Service: &cluster.ComputeService{ID: "s1", Up: true, Enabled: true}, Agents: []cluster.Agent{{Binary: "neutron-openvswitch-agent",
 			Alive: true}}, Mapped: true}
 }
@@ -290,28 +290,28 @@ func TestNodes(t *testing.T) {
 	}{
 		{"ready", func(*cluster.NodeFacts, *cluster.Facts) {}, "", false, false},
 		{"new", func(n *cluster.NodeFacts, _ *cluster.Facts) {
-			*n = cluster.NodeFacts{Name: "node1", Wished: "abc"}
+			*n = cluster.NodeFacts{Name: "node1", Desired: "abc"}
 		}, "about to change", true, false},
 		{"new, but Nova isn't proved", func(n *cluster.NodeFacts, f *cluster.Facts) {
-			*n = cluster.NodeFacts{Name: "node1", Wished: "abc"}
+			*n = cluster.NodeFacts{Name: "node1", Desired: "abc"}
 			f.Probes[region.ConditionNova] = cluster.Probe{Time: now, Err: "x"}
 		}, "once all gates are passed", false, false},
 		{"changed option", func(n *cluster.NodeFacts, f *cluster.Facts) {
-			n.Wished = "def"
+			n.Desired = "def"
 			workload(f, "nova").Waiting = "0 of 1 pods ready"
 		}, "about to change", true, false},
 		{"new release comes after the control plane", func(n *cluster.NodeFacts, f *cluster.Facts) {
-			n.Wished, n.StoredRelease = "def", "dalmatian"
+			n.Desired, n.StoredRelease = "def", "dalmatian"
 			workload(f, "nova").Waiting = "0 of 1 pods ready"
 		}, "a new release reaches it once all gates are passed", false, false},
 		{"changed option, Nova can't be asked", func(n *cluster.NodeFacts, f *cluster.Facts) {
-			n.Wished, f.NodesError = "def", "keystone issued no token"
+			n.Desired, f.NodesError = "def", "keystone issued no token"
 		}, "can't be asked", false, false},
 		{"guests would be cut off", func(n *cluster.NodeFacts, _ *cluster.Facts) {
-			n.Wished, n.Cuts, n.Guests = "def", true, 2
+			n.Desired, n.Cuts, n.Guests = "def", true, 2
 		}, "cuts off its 2 guests", false, false},
 		{"guests are cut off by consent", func(n *cluster.NodeFacts, f *cluster.Facts) {
-			n.Wished, n.Cuts, n.Guests, f.Disrupt = "def", true, 2, true
+			n.Desired, n.Cuts, n.Guests, f.Disrupt = "def", true, 2, true
 		}, "about to change", true, false},
 		{"it dies long after the change", func(n *cluster.NodeFacts, _ *cluster.Facts) {
 			n.Given, n.WasUp, n.Current, n.Service.Up = now.Add(-500*time.Hour), true, true, false
@@ -375,7 +375,7 @@ func TestNodes(t *testing.T) {
 func TestFailedNode(t *testing.T) {
 	f, failed, next := settled(), node(), node()
 	failed.Given, failed.WasUp, failed.Current, failed.Service = now.Add(-time.Hour), true, true, &cluster.ComputeService{}
-	next.Name, next.Wished = "node2", "def"
+	next.Name, next.Desired = "node2", "def"
 	f.Nodes = []cluster.NodeFacts{failed, next}
 	d := cluster.Decide(f, now)
 	if !strings.Contains(d.Nodes[0].Message, "the change has failed on it") || !strings.Contains(d.Nodes[1].Message, "failed on host node1") || len(d.Configure) > 0 {

@@ -18,12 +18,12 @@ type Facts struct {
 	Refused *Trouble
 	// Status as it was written last. Only the times of its conditions are used, for 'since'.
 	Status region.OpenStackClusterStatus
-	// Trouble is why it isn't known what is wished, nil if it is.
+	// Trouble is why the desired state isn't known, nil if it is.
 	Trouble *Trouble
 	Disk    Disk
 	// Database of the cluster on this host's disk.
 	Database Database
-	// Workloads that are wished, in the order in which they are applied.
+	// Workloads that are desired, in the order in which they are applied.
 	Workloads []Workload
 	// Superseded are jobs of an earlier declaration that have not ended.
 	Superseded []Superseded
@@ -31,7 +31,7 @@ type Facts struct {
 	Unreachable string
 	// Probes of gates, by name: the last one of each.
 	Probes map[string]Probe
-	// Nodes that are wished, sorted by name.
+	// Nodes that are desired, sorted by name.
 	Nodes []NodeFacts
 	// Leaving are hosts that were nodes, and are to be no longer.
 	Leaving []Leaving
@@ -48,7 +48,7 @@ type Facts struct {
 	Warnings []string
 }
 
-// Trouble with the wish itself.
+// Trouble with the declaration itself.
 type Trouble struct{ Reason, Message string }
 
 // Disk of the databases.
@@ -91,7 +91,7 @@ func (d Database) Creatable() bool { return !d.There && !d.Lost() }
 type Workload struct {
 	Gate, Name, Version string
 	Job                 bool
-	// Present: the object is there as it is wished.
+	// Present: the object is there as desired.
 	Present bool
 	// Generation of the object, which changes with its spec.
 	Generation int64
@@ -122,8 +122,8 @@ type Probe struct {
 // NodeFacts are what is known of one compute node.
 type NodeFacts struct {
 	Name string
-	// Wished digest of its configuration; empty while the configuration is not known.
-	Wished string
+	// Desired digest of its configuration; empty while the configuration is not known.
+	Desired string
 	// Stored: the configuration was written for the host, with this release.
 	Stored        string
 	StoredRelease string
@@ -165,7 +165,7 @@ type Agent struct {
 	Reported time.Time
 }
 
-// Part of the wish that is applied at once: one job, or everything else of a gate. Gate is empty for what comes before all gates.
+// Part of the desired state that is applied at once: one job, or everything else of a gate. Gate is empty for what comes before all gates.
 type Part struct{ Gate, Job string }
 
 func (p Part) String() string {

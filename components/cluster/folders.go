@@ -72,7 +72,7 @@ func freeSpace(path string) (free, size uint64, err error) {
 }
 
 // neverHadSecrets refuses to generate secrets for databases that have others: both would be lost together only by someone's hand.
-func (t *turn) neverHadSecrets() error {
+func (t *reconciliation) neverHadSecrets() error {
 	dir := databaseDir(t.DataDir, t.cluster.Name)
 	there, err := databaseThere(dir)
 	if err != nil || !there {

@@ -14,7 +14,7 @@ func TestHistory(t *testing.T) {
 	c := w.controller()
 	w.host("node1", "10.99.0.101")
 	w.until(always(c), "ready", func() bool { w.agents("node1"); return w.ready() })
-	w.turn(c)
+	w.reconcile(c)
 	if up := w.events.Lines("node1: Normal ServicesUp: "); len(up) != 1 {
 		t.Errorf("got %d Events of a host whose services came up, want 1; all of them:\n%s", len(up), strings.Join(w.events.Lines("node1: "), "\n"))
 	}
@@ -31,13 +31,13 @@ func TestHistory(t *testing.T) {
 			t.Errorf("got %d Events %q, want 1; all of them:\n%s", n, want, strings.Join(history, "\n"))
 		}
 	}
-	w.turn(c)
+	w.reconcile(c)
 	if later := w.events.Lines("lab: "); !slices.Equal(later, history) {
-		t.Errorf("Events of a turn in which nothing happened:\n%s", strings.Join(later[len(history):], "\n"))
+		t.Errorf("Events of a reconciliation in which nothing happened:\n%s", strings.Join(later[len(history):], "\n"))
 	}
 	w.must(w.api.Delete(t.Context(), w.cluster(), client.PropagationPolicy("Background")))
 	for range 3 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if removed := w.events.Lines("lab: Normal Removed: all objects of the cluster"); len(removed) != 1 {
 		t.Errorf("got %d Events of the cluster's removal, want 1; all of them:\n%s", len(removed), strings.Join(w.events.Lines("lab: "), "\n"))

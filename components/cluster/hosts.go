@@ -21,11 +21,11 @@ import (
 )
 
 // nodeFacts collects what is known of the cluster's hosts.
-func (t *turn) nodeFacts(ctx context.Context) error {
+func (t *reconciliation) nodeFacts(ctx context.Context) error {
 	for _, in := range t.input.Hosts {
 		n := NodeFacts{Name: in.Name}
 		if t.state != nil {
-			n.Wished = t.state.Digests[in.Name]
+			n.Desired = t.state.Digests[in.Name]
 		}
 		secret := &metav1.PartialObjectMetadata{}
 		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -36,8 +36,8 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		n.stored(secret.Annotations, t.cluster.Generation)
 		n.Registers = in.Registration != secret.Annotations[plan.AnnotationRegistration]
 		if t.state == nil {
-			n.Wished = n.Stored // it is what the host is to run as long as nothing else is known
-		} else if n.Wished != n.Stored && n.Stored != "" {
+			n.Desired = n.Stored // it is what the host is to run as long as nothing else is known
+		} else if n.Desired != n.Stored && n.Stored != "" {
 			if n.Cuts, err = t.cuts(ctx, in.Name, secret.Annotations[plan.AnnotationNetwork]); err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (t *turn) nodeFacts(ctx context.Context) error {
 		}
 		t.facts.Nodes = append(t.facts.Nodes, n)
 	}
-	changing := slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Wished != n.Stored || n.Applied != n.Stored })
+	changing := slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Desired != n.Stored || n.Applied != n.Stored })
 	known, problem := t.cloudHosts(ctx, changing)
 	if problem != nil {
 		t.facts.NodesError = "Nova and Neutron could not be asked: " + problem.Error()
@@ -84,7 +84,7 @@ func (n *NodeFacts) stored(annotations map[string]string, generation int64) {
 }
 
 // cuts says whether a host's next configuration restarts what carries guests' traffic. An earlier regiond wrote no digest of that.
-func (t *turn) cuts(ctx context.Context, name, network string) (bool, error) {
+func (t *reconciliation) cuts(ctx context.Context, name, network string) (bool, error) {
 	next, known := t.state.Nodes[name]
 	if !known {
 		return false, nil
@@ -122,7 +122,7 @@ func started(processes []region.HostProcess) map[string]time.Time {
 }
 
 // cloudHosts asks Nova and Neutron for their hosts, not more often than needed. While hosts change, each one waits for the answer.
-func (t *turn) cloudHosts(ctx context.Context, changing bool) (map[string]gate.Host, error) {
+func (t *reconciliation) cloudHosts(ctx context.Context, changing bool) (map[string]gate.Host, error) {
 	seen := &t.seen.hosts
 	if len(t.input.Hosts) == 0 || !t.reachable {
 		return nil, nil

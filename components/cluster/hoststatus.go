@@ -38,7 +38,7 @@ func summarise(s *region.OpenStackClusterStatus, nodes []region.OpenStackNode) {
 // reportHosts writes the state of each node into the status of its Host, where it changed, and takes it out of that of hosts that are
 // no longer nodes. Of a host that leaves, the cluster that has it as a node tells, if there is one: each write wakes all clusters, and
 // two that both wrote would never stop.
-func (t *turn) reportHosts(ctx context.Context, nodes []region.OpenStackNode) error {
+func (t *reconciliation) reportHosts(ctx context.Context, nodes []region.OpenStackNode) error {
 	var hosts region.HostList
 	if err := t.Client.List(ctx, &hosts); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (t *turn) reportHosts(ctx context.Context, nodes []region.OpenStackNode) er
 }
 
 // tells says whether the state of a host is this cluster's to write.
-func (t *turn) tells(h *region.Host, known, leaves bool) bool {
+func (t *reconciliation) tells(h *region.Host, known, leaves bool) bool {
 	was := h.Status.OpenStack
 	ours := was != nil && was.Cluster == t.cluster.Name
 	switch {

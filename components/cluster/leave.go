@@ -103,7 +103,7 @@ type Leave struct {
 }
 
 // leavingFacts collects what is known of hosts that were given compute services of this cluster and are no longer its hosts.
-func (t *turn) leavingFacts(ctx context.Context) error {
+func (t *reconciliation) leavingFacts(ctx context.Context) error {
 	if t.facts.Trouble != nil {
 		return nil // it isn't known which hosts are the cluster's
 	}
@@ -136,7 +136,7 @@ func (t *turn) leavingFacts(ctx context.Context) error {
 }
 
 // leavingConfiguration says what the host is to run, and whether it does.
-func (t *turn) leavingConfiguration(ctx context.Context, h *region.Host, l *Leaving) error {
+func (t *reconciliation) leavingConfiguration(ctx context.Context, h *region.Host, l *Leaving) error {
 	stored := &metav1.PartialObjectMetadata{}
 	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	if err := t.Metadata.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: h.Name}, stored); err != nil {
@@ -157,7 +157,7 @@ func (t *turn) leavingConfiguration(ctx context.Context, h *region.Host, l *Leav
 }
 
 // survey asks the cluster for a host's guests, not more often than needed.
-func (t *turn) survey(ctx context.Context, name string, l *Leaving) {
+func (t *reconciliation) survey(ctx context.Context, name string, l *Leaving) {
 	seen := t.seen.leaving[name]
 	if seen == nil || t.Now().Sub(seen.time) >= leavingPoll {
 		seen = &surveyed{time: t.Now()}
@@ -172,7 +172,7 @@ func (t *turn) survey(ctx context.Context, name string, l *Leaving) {
 	l.Enabled = slices.ContainsFunc(seen.cloud.Services, func(s services.Service) bool { return s.Status != "disabled" })
 }
 
-func (t *turn) ask(ctx context.Context, name string) (*computehost.Cloud, error) {
+func (t *reconciliation) ask(ctx context.Context, name string) (*computehost.Cloud, error) {
 	for _, g := range []string{region.ConditionPlacement, region.ConditionNova, region.ConditionNeutron} {
 		if p, ok := t.facts.Probes[g]; !ok || p.Err != "" {
 			return nil, fmt.Errorf("the gate %s is not passed", g)
@@ -188,7 +188,7 @@ func (t *turn) ask(ctx context.Context, name string) (*computehost.Cloud, error)
 }
 
 // leaveCluster takes a step for each host that leaves. After each, it is looked again.
-func (t *turn) leaveCluster(ctx context.Context, steps []Leave) error {
+func (t *reconciliation) leaveCluster(ctx context.Context, steps []Leave) error {
 	var errs []error
 	for _, s := range steps {
 		seen := t.seen.leaving[s.Host]
@@ -202,7 +202,7 @@ func (t *turn) leaveCluster(ctx context.Context, steps []Leave) error {
 	return errors.Join(errs...)
 }
 
-func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud) error {
+func (t *reconciliation) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud) error {
 	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
 	defer cancel()
 	switch s.Step {
@@ -219,7 +219,7 @@ func (t *turn) leaveStep(ctx context.Context, s Leave, cloud *computehost.Cloud)
 }
 
 // returned enables the compute services of hosts that have come back after they were to leave.
-func (t *turn) returned(ctx context.Context) error {
+func (t *reconciliation) returned(ctx context.Context) error {
 	for _, n := range t.facts.Nodes {
 		if n.Service == nil || n.Service.Enabled || n.Service.Reason != leavingReason || t.seen.session == nil {
 			continue

@@ -100,7 +100,7 @@ func TestHostWithGuestsDoesNotLeave(t *testing.T) {
 	before := w.stored().Data["configuration.json"]
 	w.profile("node1", "b")
 	for range 20 {
-		w.turn(c)
+		w.reconcile(c)
 		w.agent("node1")
 	}
 	if s := w.stored(); s == nil || string(s.Data["configuration.json"]) != string(before) {
@@ -128,7 +128,7 @@ func TestHostWithoutGuestsLeaves(t *testing.T) {
 	w.cloud.failing["ask"] = errors.New("nova: 503")
 	w.profile("node1", "b")
 	for range 5 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if w.stored() == nil || len(w.cloud.did) > 0 {
 		t.Errorf("a host whose guests can't be asked for is dropped; did %q", w.cloud.did)
@@ -170,7 +170,7 @@ func TestOneClusterTellsOfAHost(t *testing.T) {
 	w.must(w.api.Status().Update(t.Context(), h))
 	w.writes = nil
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if got := w.openstack(); got.Cluster != "other" || slices.ContainsFunc(w.writes, func(s string) bool { return strings.Contains(s, "*region.Host ") || strings.HasSuffix(s, "Host node1") }) {
 		t.Errorf("the status says %+v; wrote %q", got, w.writes)
@@ -180,7 +180,7 @@ func TestOneClusterTellsOfAHost(t *testing.T) {
 		w.agent("node1")
 		return w.stored() == nil
 	})
-	w.turn(c)
+	w.reconcile(c)
 	if got := w.openstack(); got == nil || got.Cluster != "other" {
 		t.Errorf("the status says %+v after the release", got)
 	}
@@ -197,7 +197,7 @@ func TestStatusOfAFormerNode(t *testing.T) {
 			w.agent("node1")
 			return w.stored() == nil
 		})
-		w.turn(c)
+		w.reconcile(c)
 		if got := w.openstack(); got != nil {
 			t.Errorf("the status says %+v", got)
 		}
@@ -209,7 +209,7 @@ func TestStatusOfAFormerNode(t *testing.T) {
 		}
 		w.must(w.api.Delete(t.Context(), w.cluster()))
 		for range 10 {
-			w.turn(c)
+			w.reconcile(c)
 		}
 		if got := w.openstack(); got != nil {
 			t.Errorf("the status says %+v", got)
@@ -239,7 +239,7 @@ func TestHostOfAnotherCluster(t *testing.T) {
 			given(w, h)
 			w.until(always(c), "all gates", func() bool { return w.condition(region.ConditionNeutron).Status == "True" })
 			for range 5 {
-				w.turn(c)
+				w.reconcile(c)
 			}
 			if s := w.stored(); s != nil && s.Labels[openstack.LabelCluster] != "old" {
 				t.Error("it was configured for another cluster")

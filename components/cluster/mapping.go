@@ -21,7 +21,7 @@ import (
 const jobMapping = "discover-hosts"
 
 // mapping observes the job.
-func (t *turn) mapping(ctx context.Context) error {
+func (t *reconciliation) mapping(ctx context.Context) error {
 	t.countMappings()
 	job := &batchv1.Job{}
 	err := t.Client.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: jobMapping}, job)
@@ -42,7 +42,7 @@ func (t *turn) mapping(ctx context.Context) error {
 }
 
 // countMappings enters how many jobs were run for the hosts that are without a cell. For other hosts it begins at none.
-func (t *turn) countMappings() {
+func (t *reconciliation) countMappings() {
 	var unmapped []string
 	for _, n := range t.facts.Nodes {
 		if n.unmapped() {
@@ -56,7 +56,7 @@ func (t *turn) countMappings() {
 }
 
 // mapHosts starts the job, after it has removed one that ended.
-func (t *turn) mapHosts(ctx context.Context, again bool) error {
+func (t *reconciliation) mapHosts(ctx context.Context, again bool) error {
 	namespace := openstack.Namespace(t.cluster.Name)
 	if again {
 		old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: jobMapping}}

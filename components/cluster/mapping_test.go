@@ -51,7 +51,7 @@ func TestHostThatIsNeverMapped(t *testing.T) {
 	w.cloud.register("node1", "9f2c1b1e-0000-4000-8000-000000000009")
 	w.writes = nil
 	for end := w.now.Add(10 * time.Minute); w.now.Before(end); {
-		w.turn(c)
+		w.reconcile(c)
 		w.agent("node1")
 	}
 	jobs := 0
@@ -65,7 +65,7 @@ func TestHostThatIsNeverMapped(t *testing.T) {
 	}
 	w.stubborn = false
 	for end := w.now.Add(20 * time.Minute); w.now.Before(end) && !w.ready(); {
-		w.turn(c)
+		w.reconcile(c)
 		w.agent("node1")
 	}
 	if !w.ready() {

@@ -17,32 +17,32 @@ import (
 type memory struct {
 	mu sync.Mutex
 	by map[types.UID]*observations
-	// turns are when the last one of a cluster began, by its name.
-	turns map[string]time.Time
+	// begun is when the last reconciliation of a cluster began, by its name.
+	begun map[string]time.Time
 }
 
-// early is how much too early a turn of a cluster is after the last one. If it is not, it counts as the last one from then on.
+// early is how much too early a reconciliation of a cluster is after the last one. If it is not, it counts as the last one from then on.
 func (m *memory) early(name string, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if last, some := m.turns[name]; some && now.Sub(last) >= 0 && now.Sub(last) < floor {
+	if last, some := m.begun[name]; some && now.Sub(last) >= 0 && now.Sub(last) < floor {
 		return floor - now.Sub(last)
 	}
-	if m.turns == nil {
-		m.turns = map[string]time.Time{}
+	if m.begun == nil {
+		m.begun = map[string]time.Time{}
 	}
-	m.turns[name] = now
+	m.begun[name] = now
 	return 0
 }
 
-// gone forgets when the last turn of a cluster was.
+// gone forgets when the last reconciliation of a cluster was.
 func (m *memory) gone(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.turns, name)
+	delete(m.begun, name)
 }
 
-// observations of one cluster. One turn of a cluster runs at a time, so they need no lock of their own.
+// observations of one cluster. One reconciliation of a cluster runs at a time, so they need no lock of their own.
 type observations struct {
 	// composed is the state of an input, by its digest: rendering takes tenths of a second.
 	composed struct {
@@ -52,7 +52,7 @@ type observations struct {
 		last *openstack.State
 		err  error
 	}
-	// applied parts: what was found to be as wished, when.
+	// applied parts: what was found to be as desired, when.
 	applied map[Part]check
 	pruned  check
 	// endpoints: when the catalogue was last found without, or rid of, those that are no longer declared.
@@ -61,7 +61,7 @@ type observations struct {
 	secret  *corev1.Secret
 	probes  map[string]Probe
 	session *cloud.Session
-	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is wished, its users' passwords too.
+	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is desired, its users' passwords too.
 	ensured string
 	hosts   struct {
 		time time.Time
@@ -90,7 +90,7 @@ type surveyed struct {
 	err   error
 }
 
-// check is that something was found, or brought, to what is wished.
+// check is that something was found, or brought, to what is desired.
 type check struct {
 	of   string
 	time time.Time

@@ -81,17 +81,17 @@ func (d *decider) batch() {
 	var hosts []plan.HostState
 	for _, n := range d.f.Nodes {
 		switch {
-		case n.Wished == "", len(n.Others) > 0:
+		case n.Desired == "", len(n.Others) > 0:
 			continue
 		case n.Stored == "" && !d.allProved():
 			d.rolling.Waits[n.Name] = "it gets its configuration once all gates are passed"
 			continue
-		case n.Stored != n.Wished && n.StoredRelease != d.f.Release && !d.allProved():
+		case n.Stored != n.Desired && n.StoredRelease != d.f.Release && !d.allProved():
 			d.rolling.Waits[n.Name] = "a new release reaches it once all gates are passed" // compute after control
 			continue
 		}
 		problem := d.problem(n)
-		hosts = append(hosts, plan.HostState{Name: n.Name, Desired: n.Wished, Stored: n.Stored, Given: n.Given, WasUp: n.WasUp, Current: n.Current,
+		hosts = append(hosts, plan.HostState{Name: n.Name, Desired: n.Desired, Stored: n.Stored, Given: n.Given, WasUp: n.WasUp, Current: n.Current,
 			Up: problem == "", UpUnknown: d.f.NodesError != "", Problem: problem, Joining: n.Stored == "" || n.Registers && n.Service != nil,
 			Cuts: n.Cuts, Guests: n.Guests})
 	}
@@ -109,16 +109,16 @@ func (d *decider) batch() {
 func (d *decider) nodeMessage(n NodeFacts) string {
 	wait := d.rolling.Waits[n.Name]
 	switch {
-	case n.Wished == "":
+	case n.Desired == "":
 		return "its configuration is not known; see the condition " + region.ConditionConfigured
 	case len(n.Others) > 0:
 		return fmt.Sprintf("it has compute services of OpenStack cluster %s, and guests of that may be on it; if the cluster is declared, it "+
 			"releases the host when they are gone; else declare it again, or retire the host: regiond server retire %s", strings.Join(n.Others, ", "), n.Name)
-	case wait != "" && n.Stored == n.Wished: // the change has failed on it
+	case wait != "" && n.Stored == n.Desired: // the change has failed on it
 		return clip(wait)
 	case wait != "":
 		return clip("its configuration is to change: " + wait)
-	case n.Stored != n.Wished:
+	case n.Stored != n.Desired:
 		return "its configuration is about to change"
 	}
 	return clip(d.problem(n))

@@ -28,7 +28,7 @@ import (
 )
 
 // observe collects the facts of a cluster. Its secrets are generated here, since without them there is nothing to observe.
-func (t *turn) observe(ctx context.Context) error {
+func (t *reconciliation) observe(ctx context.Context) error {
 	t.facts = Facts{Name: t.cluster.Name, Generation: t.cluster.Generation, Release: string(t.cluster.Spec.Release), Status: *t.cluster.Status.DeepCopy(),
 		Probes: map[string]Probe{}}
 	free, size, err := t.Space(t.DataDir)
@@ -36,7 +36,7 @@ func (t *turn) observe(ctx context.Context) error {
 		return err
 	}
 	t.facts.Disk = Disk{Path: t.DataDir, Free: free, Size: size}
-	if err := t.wish(ctx); err != nil {
+	if err := t.desire(ctx); err != nil {
 		return err
 	}
 	if err := t.workloads(ctx); err != nil {
@@ -61,8 +61,8 @@ func (t *turn) observe(ctx context.Context) error {
 	return t.nodeFacts(ctx)
 }
 
-// wish finds out what is wished. What is wrong with that is a fact, and not an error of the turn.
-func (t *turn) wish(ctx context.Context) error {
+// desire finds out what is desired. What is wrong with it is a fact, not an error of the reconciliation.
+func (t *reconciliation) desire(ctx context.Context) error {
 	trouble := func(reason string, err error) { t.facts.Trouble = &Trouble{Reason: reason, Message: clip(err.Error())} }
 	secret, err := t.readSecret(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *turn) wish(ctx context.Context) error {
 
 // register enters which hosts have a nova-compute: they get it restarted once, see node.registration. What Nova said is used as
 // long as it is known; otherwise that which is stored for the host holds.
-func (t *turn) register() {
+func (t *reconciliation) register() {
 	for i := range t.input.Hosts {
 		h := &t.input.Hosts[i]
 		if seen, ok := t.seen.hosts.by[h.Name]; ok && seen.Service != nil {
@@ -126,7 +126,7 @@ func (t *turn) register() {
 }
 
 // compose renders the state, unless the input is that of the last one.
-func (t *turn) compose() (*openstack.State, error) {
+func (t *reconciliation) compose() (*openstack.State, error) {
 	in := t.input
 	spec := *in.Cluster
 	in.Cluster = &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: spec.Name, UID: spec.UID}, Spec: spec.Spec}
@@ -145,8 +145,8 @@ func (t *turn) compose() (*openstack.State, error) {
 	return t.seen.composed.state, t.seen.composed.err
 }
 
-// workloads compares those that are wished with what is there. Without a wish, what is there is what is told of.
-func (t *turn) workloads(ctx context.Context) error {
+// workloads compares desired workloads with those that are there. While it is not known what is desired, those that are there are reported.
+func (t *reconciliation) workloads(ctx context.Context) error {
 	if t.state == nil {
 		return t.present(ctx)
 	}
@@ -186,7 +186,7 @@ func (t *turn) workloads(ctx context.Context) error {
 }
 
 // present lists the workloads that are there.
-func (t *turn) present(ctx context.Context) error {
+func (t *reconciliation) present(ctx context.Context) error {
 	of := []client.ListOption{client.InNamespace(openstack.Namespace(t.cluster.Name)), client.MatchingLabels{openstack.LabelCluster: t.cluster.Name}}
 	var deployments appsv1.DeploymentList
 	var sets appsv1.StatefulSetList
@@ -215,7 +215,7 @@ func (t *turn) present(ctx context.Context) error {
 }
 
 // progress says how far a workload is.
-func (t *turn) progress(ctx context.Context, w *Workload, live client.Object) error {
+func (t *reconciliation) progress(ctx context.Context, w *Workload, live client.Object) error {
 	if job, ok := live.(*batchv1.Job); ok {
 		w.Failed = failedAt(job)
 	}
@@ -239,7 +239,7 @@ func failedAt(j *batchv1.Job) time.Time {
 }
 
 // version of the Debian package that a workload is to run, by its first container's image.
-func (t *turn) version(pod *corev1.PodSpec) string {
+func (t *reconciliation) version(pod *corev1.PodSpec) string {
 	if len(pod.Containers) == 0 {
 		return ""
 	}
@@ -251,7 +251,7 @@ func (t *turn) version(pod *corev1.PodSpec) string {
 	return ""
 }
 
-// podSpec of a workload that is wished; an empty one if it is malformed.
+// podSpec of a desired workload; an empty one if it is malformed.
 func podSpec(o *unstructured.Unstructured) (*corev1.PodSpec, error) {
 	m, _, err := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec")
 	fields, _ := m.(map[string]any)
@@ -265,7 +265,7 @@ func podSpec(o *unstructured.Unstructured) (*corev1.PodSpec, error) {
 	return spec, nil
 }
 
-// runs says whether a workload that is there runs the images and configurations that are wished: those are named by their content.
+// runs says whether a workload that is there runs the desired images and configurations: those are named by their content.
 // Other fields are compared when it is applied.
 func runs(live client.Object, want *corev1.PodSpec) bool {
 	var have *corev1.PodSpec
@@ -299,7 +299,7 @@ func contents(s *corev1.PodSpec) []string {
 }
 
 // reach finds the addresses that probes need.
-func (t *turn) reach(ctx context.Context) error {
+func (t *reconciliation) reach(ctx context.Context) error {
 	switch {
 	case t.input.Secrets == nil:
 		t.facts.Unreachable = "its secrets are missing; see the condition " + region.ConditionConfigured
@@ -329,7 +329,7 @@ func (t *turn) reach(ctx context.Context) error {
 }
 
 // pods enters into the facts what the proofs of gates are proofs of: pods, and how often their containers were started.
-func (t *turn) pods(ctx context.Context) error {
+func (t *reconciliation) pods(ctx context.Context) error {
 	var pods corev1.PodList
 	if err := t.Client.List(ctx, &pods, client.InNamespace(t.target.Namespace),
 		client.MatchingLabels{openstack.LabelCluster: t.cluster.Name}); err != nil {
@@ -352,7 +352,7 @@ func (t *turn) pods(ctx context.Context) error {
 }
 
 // fingerprint of what a gate's proof is a proof of.
-func (t *turn) fingerprint(name string) string {
+func (t *reconciliation) fingerprint(name string) string {
 	h := sha256.New()
 	var of []string
 	for _, w := range t.facts.Workloads {

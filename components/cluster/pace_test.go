@@ -58,21 +58,21 @@ func (w *world) counted(calls *int) *cluster.Controller {
 	return c
 }
 
-// pass lets time pass as controller-runtime would: the next turn comes when the last one asked for it, or at once by an event.
+// pass lets time pass as controller-runtime would: the next reconciliation comes when the last one asked for it, or at once by an event.
 func (w *world) pass(c *cluster.Controller, d time.Duration, events bool) (turns int) {
 	w.t.Helper()
 	for end := w.now.Add(d); w.now.Before(end); turns++ {
 		before := w.reads
 		r, err := c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "lab"}})
 		w.must(err)
-		if w.reads > before { // a turn that reads nothing comes too early and leaves all as it is
+		if w.reads > before { // a reconciliation that reads nothing comes too early and leaves all as it is
 			w.kubelet()
 		}
 		switch {
 		case events:
 			r.RequeueAfter = min(r.RequeueAfter, 50*time.Millisecond)
 		case r.RequeueAfter < 100*time.Millisecond:
-			w.t.Fatalf("the next turn is to begin after %s", r.RequeueAfter)
+			w.t.Fatalf("the next reconciliation is to begin after %s", r.RequeueAfter)
 		}
 		w.now = w.now.Add(r.RequeueAfter)
 	}
@@ -104,7 +104,7 @@ func TestBrokenClusterIsNotAHotLoop(t *testing.T) {
 			breakIt(w)
 			calls = 0
 			if turns := w.pass(c, time.Minute, false); turns > 60 || calls > 5*turns {
-				t.Errorf("%d turns with %d calls of the API server in a minute", turns, calls)
+				t.Errorf("%d reconciliations with %d calls of the API server in a minute", turns, calls)
 			}
 			// Events of something that flaps do not change that.
 			calls = 0
@@ -121,14 +121,14 @@ func TestReadsComeFromCaches(t *testing.T) {
 	calls := 0
 	c := w.counted(&calls)
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	at := w.now
-	w.turn(c)
+	w.reconcile(c)
 	w.now = at.Add(time.Second) // what was applied is not compared again yet
 	calls = 0
-	w.turn(c)
+	w.reconcile(c)
 	if calls > 1 {
-		t.Errorf("a turn in which nothing changed made %d calls of the API server, want that for the cluster itself", calls)
+		t.Errorf("a reconciliation in which nothing changed made %d calls of the API server, want that for the cluster itself", calls)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestDeletedObjectsAreRepairedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	var secrets corev1.SecretList
 	var maps corev1.ConfigMapList
 	w.must(w.api.List(t.Context(), &secrets, client.InNamespace("openstack-lab")), w.api.List(t.Context(), &maps, client.InNamespace("openstack-lab")))
@@ -151,15 +151,15 @@ func TestDeletedObjectsAreRepairedAtOnce(t *testing.T) {
 	}
 	at := w.now
 	for _, o := range deleted {
-		w.turn(c)
+		w.reconcile(c)
 		at = at.Add(time.Second)
 		w.now = at // what was applied is not compared again yet
 		w.must(w.api.Delete(t.Context(), o))
-		w.turn(c) // the watch's event
+		w.reconcile(c) // the watch's event
 		at = at.Add(time.Second)
 		w.now = at
 		if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			t.Errorf("it is not back after a turn: %v", err)
+			t.Errorf("it is not back after a reconciliation: %v", err)
 		}
 	}
 }
@@ -195,11 +195,11 @@ func TestProofIsTriedWhenThePodIsReady(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	w.cloud.failing[region.ConditionRabbitMQ] = errors.New("connection refused")
 	w.restarts++
 	w.kubelet()
-	w.turn(c)
+	w.reconcile(c)
 	delete(w.cloud.failing, region.ConditionRabbitMQ)
 	p := &corev1.Pod{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: "rabbitmq-0"}, p))
@@ -207,7 +207,7 @@ func TestProofIsTriedWhenThePodIsReady(t *testing.T) {
 	w.must(w.api.Status().Update(t.Context(), p))
 	w.now = w.now.Add(-700 * time.Millisecond) // 300 ms after the failed attempt
 	w.cloud.probed = nil
-	w.turn(c)
+	w.reconcile(c)
 	if !slices.Contains(w.cloud.probed, region.ConditionRabbitMQ) {
 		t.Errorf("the pod is ready, and its gate was not tried: %v", w.cloud.probed)
 	}

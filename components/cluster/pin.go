@@ -20,7 +20,7 @@ import (
 )
 
 // pin sees to it that the cluster is pinned, and finds the templates that it is pinned to. Trouble says why not.
-func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
+func (t *reconciliation) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 	if t.cluster.Spec.Pinned == nil {
 		pin, trouble, err := t.findPinSometimes(ctx, reg)
 		if err != nil || trouble != nil {
@@ -54,7 +54,7 @@ func (t *turn) pin(ctx context.Context, reg *region.Region) (*Trouble, error) {
 }
 
 // findPinSometimes is findPin, not repeated for a while after it has found nothing.
-func (t *turn) findPinSometimes(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
+func (t *reconciliation) findPinSometimes(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
 	last := &t.seen.unpinned
 	if last.trouble != nil && last.generation == t.cluster.Generation && t.Now().Sub(last.time) < terminalPoll {
 		return nil, last.trouble, nil
@@ -69,7 +69,7 @@ func (t *turn) findPinSometimes(ctx context.Context, reg *region.Region) (*regio
 
 // findPin of a cluster without one: a cluster that is not there yet gets this program's templates and the images built last; one
 // that runs, what it runs.
-func (t *turn) findPin(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
+func (t *reconciliation) findPin(ctx context.Context, reg *region.Region) (*region.OpenStackPin, *Trouble, error) {
 	running, err := plan.Running(ctx, t.Live, t.cluster.Name)
 	if err != nil {
 		return nil, nil, err
@@ -119,7 +119,7 @@ func unpinned(format string, args ...any) *Trouble {
 }
 
 // disturbs says what of the running cluster a pin would change.
-func (t *turn) disturbs(ctx context.Context, reg *region.Region, c *openstack.Composer, pin *region.OpenStackPin) (string, error) {
+func (t *reconciliation) disturbs(ctx context.Context, reg *region.Region, c *openstack.Composer, pin *region.OpenStackPin) (string, error) {
 	as := t.cluster.DeepCopy()
 	as.Spec.Pinned = pin
 	f, err := plan.Gather(ctx, t.Live, reg, as)

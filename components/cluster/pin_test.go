@@ -112,7 +112,7 @@ func TestNothingChangesWithoutApply(t *testing.T) {
 	set := w.build("epoxy.json", 100)
 	c := w.controller()
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.same(before, "a new regiond and new images")
 	if !w.ready() || w.cluster().Spec.Pinned.Templates != first {
@@ -156,7 +156,7 @@ func TestClusterOfAnEarlierRegiondIsPinnedToWhatItRuns(t *testing.T) {
 	w.composer, w.earlier = otherTemplates(t), []*openstack.Composer{old}
 	c := w.controller()
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.same(before, "a newer regiond")
 	p := w.cluster().Spec.Pinned
@@ -167,7 +167,7 @@ func TestClusterOfAnEarlierRegiondIsPinnedToWhatItRuns(t *testing.T) {
 	w.earlier = nil
 	c = w.controller()
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.same(before, "the regiond after that")
 	if !w.ready() {
@@ -188,7 +188,7 @@ func TestClusterOfUnknownOriginIsLeftAlone(t *testing.T) {
 			newer(w)
 			c := w.controller()
 			for range 10 {
-				w.turn(c)
+				w.reconcile(c)
 			}
 			w.same(before, "a newer regiond")
 			if k := w.condition(region.ConditionConfigured); k.Status != metav1.ConditionFalse || k.Reason != region.ReasonNotPinned || !strings.Contains(k.Message, "regiond apply") {
@@ -201,7 +201,7 @@ func TestClusterOfUnknownOriginIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whether a cluster can be pinned is found by comparing all that it has: not each turn, while it has nothing else to do.
+// Whether a cluster can be pinned is found by comparing all that it has: not each reconciliation, while it has nothing else to do.
 func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
 	w := newWorld(t)
 	w.until(always(w.controller()), "ready", w.ready)
@@ -211,14 +211,14 @@ func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
 	c := w.controller()
 	begin := w.now
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 		w.now = begin
 	}
 	if w.composes != 1 {
 		t.Errorf("%d searches within a minute, want 1", w.composes)
 	}
 	w.now = begin.Add(time.Minute)
-	w.turn(c)
+	w.reconcile(c)
 	if w.composes != 2 {
 		t.Errorf("%d searches after a minute, want 2", w.composes)
 	}
@@ -227,7 +227,7 @@ func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
 	w.until(always(c), "pinned", func() bool { return w.cluster().Spec.Pinned != nil })
 }
 
-// The pin is a part of the declaration: the turn that writes it tells of the generation that it makes.
+// The pin is a part of the declaration: the reconciliation that writes it tells of the generation that it makes.
 func TestConditionsAreOfThePinnedDeclaration(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
@@ -242,7 +242,7 @@ func TestConditionsAreOfThePinnedDeclaration(t *testing.T) {
 			}
 			return nil
 		}})
-	w.turn(c)
+	w.reconcile(c)
 	o := w.cluster()
 	if k := w.condition(region.ConditionConfigured); o.Spec.Pinned == nil || o.Generation == 0 || k.ObservedGeneration != o.Generation {
 		t.Errorf("generation %d, %+v", o.Generation, k)
@@ -260,14 +260,14 @@ func TestFaultsOfTheImagesFolderAreTold(t *testing.T) {
 		t.Errorf("images are not kept: %+v", k)
 	}
 	w.must(os.Remove(held))
-	w.turn(c)
-	w.turn(c)
+	w.reconcile(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); strings.Contains(k.Message, "build of images") {
 		t.Errorf("images are kept again: %+v", k)
 	}
 	w.unpin()
 	w.must(os.WriteFile(filepath.Join(w.dir, "oci", "epoxy.previous.json"), []byte("{"), 0o600))
-	w.turn(c)
+	w.reconcile(c)
 	if k := w.condition(region.ConditionConfigured); k.Reason != region.ReasonNotPinned || !strings.Contains(k.Message, "epoxy.previous.json") {
 		t.Errorf("a set that can't be read: %+v", k)
 	}
@@ -281,7 +281,7 @@ func TestLostTemplatesChangeNothing(t *testing.T) {
 	w.composer = otherTemplates(t)
 	c := w.controller()
 	for range 5 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.same(before, "a regiond that can't read the templates")
 	if k := w.condition(region.ConditionConfigured); k.Reason != region.ReasonTemplatesMissing || !strings.Contains(k.Message, "regiond-system/openstack-templates-") {
@@ -298,7 +298,7 @@ func TestReleaseInForceStays(t *testing.T) {
 	o.Spec.Release = region.ReleaseGazpacho
 	w.must(w.api.Update(t.Context(), o))
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	w.same(before, "another release")
 	if k := w.condition(region.ConditionConfigured); k.Status != metav1.ConditionFalse || k.Reason != region.ReasonReleaseRefused || !strings.Contains(k.Message, "before a dump") {

@@ -95,7 +95,7 @@ func needsToken(gate string) bool {
 }
 
 // probe passes the gates that are due, side by side, and enters what came of it into the facts.
-func (t *turn) probe(ctx context.Context, due []string) {
+func (t *reconciliation) probe(ctx context.Context, due []string) {
 	if len(due) == 0 || !t.reachable {
 		return
 	}
@@ -119,7 +119,7 @@ func (t *turn) probe(ctx context.Context, due []string) {
 }
 
 // login replaces the session if there is none or it ends soon. A failure is told by the probes that need it.
-func (t *turn) login(ctx context.Context) {
+func (t *reconciliation) login(ctx context.Context) {
 	if !gate.Expiring(t.seen.session, t.Now()) {
 		return
 	}
@@ -131,7 +131,7 @@ func (t *turn) login(ctx context.Context) {
 	t.seen.session = s
 }
 
-func (t *turn) pass(ctx context.Context, name string) Probe {
+func (t *reconciliation) pass(ctx context.Context, name string) Probe {
 	begin := t.Now()
 	err := t.prove(ctx, name)
 	end := t.Now()
@@ -150,7 +150,7 @@ func (t *turn) pass(ctx context.Context, name string) Probe {
 	return p
 }
 
-func (t *turn) prove(ctx context.Context, name string) error {
+func (t *reconciliation) prove(ctx context.Context, name string) error {
 	s := t.seen.session
 	switch {
 	case name == region.ConditionKeystone:
@@ -162,15 +162,15 @@ func (t *turn) prove(ctx context.Context, name string) error {
 }
 
 // proveKeystone always has a new token issued, and keeps it for the other gates.
-func (t *turn) proveKeystone(ctx context.Context) error {
+func (t *reconciliation) proveKeystone(ctx context.Context) error {
 	s, err := t.Cloud.Login(ctx, t.target)
 	if err != nil {
 		return err
 	}
 	if t.state != nil {
-		wish, of := Catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
-		wish.Verified = t.seen.ensured == of
-		changed, err := t.Cloud.Ensure(ctx, s, wish)
+		want, of := Catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
+		want.Verified = t.seen.ensured == of
+		changed, err := t.Cloud.Ensure(ctx, s, want)
 		for _, c := range changed {
 			t.log.Info("keystone changed", slog.String("change", c))
 		}

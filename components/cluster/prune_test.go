@@ -16,7 +16,7 @@ func TestChangeAndBackLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c) // prunes
+	w.reconcile(c) // prunes
 	secrets := func() []string {
 		var list corev1.SecretList
 		w.must(w.api.List(t.Context(), &list, client.InNamespace("openstack-lab")))
@@ -29,7 +29,7 @@ func TestChangeAndBackLeavesNothing(t *testing.T) {
 	before := secrets()
 	w.now = w.now.Add(5 * time.Minute)
 	begin := w.now
-	w.turn(c) // looks again
+	w.reconcile(c) // looks again
 	values := w.cluster().Spec.Values
 	set := func(v *runtime.RawExtension) {
 		o := w.cluster()
@@ -38,14 +38,14 @@ func TestChangeAndBackLeavesNothing(t *testing.T) {
 	}
 	set(&runtime.RawExtension{Raw: []byte(`{"keystone": {"region": "nl-ams-1"}}`)})
 	w.now = begin.Add(time.Second)
-	w.turn(c)
+	w.reconcile(c)
 	if slices.Equal(secrets(), before) {
 		t.Fatal("the change made nothing")
 	}
 	set(values)
 	w.now = begin.Add(10 * time.Second)
 	for range 5 {
-		w.turn(c)
+		w.reconcile(c)
 		w.now = begin.Add(20 * time.Second)
 	}
 	if got := secrets(); !slices.Equal(got, before) || !w.ready() {
@@ -58,7 +58,7 @@ func TestEndpointsOfARenamedRegionArePruned(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
-	w.turn(c)
+	w.reconcile(c)
 	first := w.cloud.pruned
 	if first.Owner != "c1" || first.Region == "" || first.Region != w.cloud.ensured.Region {
 		t.Errorf("pruned for %q, region %q; ensured %q", first.Owner, first.Region, w.cloud.ensured.Region)
@@ -68,7 +68,7 @@ func TestEndpointsOfARenamedRegionArePruned(t *testing.T) {
 	w.must(w.api.Update(t.Context(), o))
 	w.failing = "schema-glance"
 	for range 5 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if p := w.cloud.pruned; p.Region != first.Region {
 		t.Error("endpoints were removed while a service was not configured yet")

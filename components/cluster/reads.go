@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// A turn reads from caches that watches fill. The API server itself is asked for the cluster, whose finalizer and pin come before all
+// A reconciliation reads from caches that watches fill. The API server itself is asked for the cluster, whose finalizer and pin come before all
 // effects, for what is about to be written, and for the Secret when its metadata has changed.
 
 // cached reads metadata from its cache, and the Secret of the cluster from memory. Other Secrets are not in a cache: they are large.
@@ -51,14 +51,14 @@ func (c cached) List(ctx context.Context, list client.ObjectList, opts ...client
 	return c.Client.List(ctx, list, opts...)
 }
 
-// reads of this turn.
-func (t *turn) reads() client.Client {
+// reads of this reconciliation.
+func (t *reconciliation) reads() client.Client {
 	return cached{Client: t.Client, metadata: t.Metadata, secret: t.seen.secret}
 }
 
 // readSecret returns the Secret of the cluster, nil if there is none. It is read again only when its metadata has changed. That there
 // is none is not believed of a cache, which may lag: another one would be generated.
-func (t *turn) readSecret(ctx context.Context) (*corev1.Secret, error) {
+func (t *reconciliation) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: openstack.SecretName}
 	known := &metav1.PartialObjectMetadata{}
 	known.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -80,7 +80,7 @@ func (t *turn) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // presence identifies the object that is there in the place of one that is desired, "" if there is none: one that was deleted, or was
 // made by someone else since, is a reason to apply it again. Workloads are compared by what they run.
-func (t *turn) presence(ctx context.Context, o *unstructured.Unstructured) (string, error) {
+func (t *reconciliation) presence(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	var err error
 	switch o.GetKind() {
 	case "Secret", "ConfigMap":

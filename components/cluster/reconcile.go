@@ -25,7 +25,7 @@ import (
 // Finalizer on an OpenStackCluster: nothing is made for it before this was written.
 const Finalizer = "regiond.dev/openstack"
 
-// Controller brings clusters to what is wished of them.
+// Controller brings clusters to their declared state.
 type Controller struct {
 	// Client may read from a cache that lags, but not Secrets.
 	Client client.Client
@@ -79,8 +79,8 @@ type Cloud interface {
 	Forget(ctx context.Context, c *computehost.Cloud, host string) error
 }
 
-// turn is one reconciliation of one cluster.
-type turn struct {
+// reconciliation is one pass over one cluster: observe, decide, execute, report.
+type reconciliation struct {
 	*Controller
 	cluster *region.OpenStackCluster
 	seen    *observations
@@ -98,7 +98,7 @@ type turn struct {
 	incarnations map[string][]string
 }
 
-// Reconcile is one turn: observe, decide, act, write the status.
+// Reconcile observes, decides, executes and writes the status.
 func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if early := c.memory.early(req.Name, c.Now()); early > 0 {
 		return ctrl.Result{RequeueAfter: early}, nil
@@ -119,13 +119,13 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	t := &turn{Controller: c, cluster: cluster, seen: c.memory.of(cluster.UID), log: c.Log.With(slog.String("cluster", cluster.Name))}
+	t := &reconciliation{Controller: c, cluster: cluster, seen: c.memory.of(cluster.UID), log: c.Log.With(slog.String("cluster", cluster.Name))}
 	if err := t.observe(ctx); err != nil {
 		c.metrics.failed(cluster.Name, "observe")
 		return ctrl.Result{}, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	d := Decide(t.facts, c.Now())
-	if err := t.act(ctx, d); err != nil {
+	if err := t.execute(ctx, d); err != nil {
 		if ctx.Err() != nil {
 			return ctrl.Result{}, ctx.Err()
 		}
@@ -141,7 +141,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: pause(d, after)}, nil
 }
 
-// pause until the next turn, if nothing happens first: after is what was decided after the decision d was carried out.
+// pause until the next reconciliation, if nothing happens first: after is what was decided after the decision d was carried out.
 func pause(d, after Decision) time.Duration {
 	if len(after.Apply) > len(d.Apply) || len(after.Probe) > 0 {
 		return floor // what was proved lets others begin
@@ -150,7 +150,7 @@ func pause(d, after Decision) time.Duration {
 }
 
 // report writes the status if it changed, and logs and counts what did.
-func (t *turn) report(ctx context.Context, d Decision) error {
+func (t *reconciliation) report(ctx context.Context, d Decision) error {
 	before := t.cluster.DeepCopy()
 	s := &t.cluster.Status
 	applyConditions(s, d.Conditions, t.Now())

@@ -114,7 +114,7 @@ func (c *Controller) retain(ctx context.Context, name string, release region.Ope
 }
 
 // reuse takes the label of a retained Secret away: its cluster was declared again.
-func (t *turn) reuse(ctx context.Context, secret *corev1.Secret) error {
+func (t *reconciliation) reuse(ctx context.Context, secret *corev1.Secret) error {
 	since := secret.Annotations[openstack.AnnotationRetained]
 	if secret.Labels[openstack.LabelRetained] == "" {
 		return nil
@@ -155,7 +155,7 @@ func databaseThere(dir string) (bool, error) {
 }
 
 // database enters into the facts whether the cluster ever had a database, and whether it is there.
-func (t *turn) database() error {
+func (t *reconciliation) database() error {
 	dir := databaseDir(t.DataDir, t.cluster.Name)
 	there, err := databaseThere(dir)
 	if err != nil {
@@ -166,7 +166,7 @@ func (t *turn) database() error {
 }
 
 // recordDatabase writes down that the cluster has a database now, after it has taken away the leave to create one.
-func (t *turn) recordDatabase(ctx context.Context) error {
+func (t *reconciliation) recordDatabase(ctx context.Context) error {
 	if err := os.Remove(createFolder(t.DataDir, t.cluster.Name)); err != nil && !os.IsNotExist(err) {
 		return err
 	}

@@ -37,7 +37,7 @@ func (w *world) remove(c *cluster.Controller) {
 	w.t.Helper()
 	w.must(w.api.Delete(w.t.Context(), w.cluster()))
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 		if apierrors.IsNotFound(w.api.Get(w.t.Context(), client.ObjectKey{Name: "lab"}, &region.OpenStackCluster{})) {
 			return
 		}
@@ -50,7 +50,7 @@ func TestRemovedClusterComesBack(t *testing.T) {
 	c := w.controller()
 	w.host("node1", "10.99.0.101")
 	w.until(always(c), "all gates", func() bool { return w.condition(region.ConditionNeutron).Status == metav1.ConditionTrue })
-	w.turn(c)
+	w.reconcile(c)
 	passwords := w.secret().Data[openstack.SecretKey]
 	declared := w.cluster()
 	w.remove(c)
@@ -111,7 +111,7 @@ func TestRetainedSecretWithoutItsData(t *testing.T) {
 func (w *world) refusesWithoutDatabase(c *cluster.Controller) {
 	w.t.Helper()
 	for range 3 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	k := w.condition(region.ConditionConfigured)
 	for _, part := range []string{w.data(), "restore", "regiond kubectl delete namespace openstack-lab"} {
@@ -194,7 +194,7 @@ func TestRemovedClusterKeepsItsRelease(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "all gates", func() bool { return w.condition(region.ConditionNeutron).Status == metav1.ConditionTrue })
-	w.turn(c)
+	w.reconcile(c)
 	declared := w.cluster()
 	w.remove(c)
 	again := func(release region.OpenStackRelease) {
@@ -202,7 +202,7 @@ func TestRemovedClusterKeepsItsRelease(t *testing.T) {
 		o.Spec.Release, o.Spec.Pinned = release, nil
 		w.must(w.api.Create(t.Context(), o))
 		for range 5 {
-			w.turn(c)
+			w.reconcile(c)
 		}
 	}
 	again(region.ReleaseGazpacho)

@@ -47,7 +47,7 @@ func (w *world) option(value string) {
 	w.must(w.api.Update(w.t.Context(), o))
 }
 
-// killed again and again: a process lives for as many turns as it takes to prove again what was proved before, and one more.
+// killed again and again: a process lives for as many reconciliations as it takes to prove again what was proved before, and one more.
 func (w *world) killed() func() *cluster.Controller {
 	turns, c := 0, w.controller()
 	return func() *cluster.Controller {
@@ -96,15 +96,15 @@ func TestFailedCanaryStops(t *testing.T) {
 	c := w.controller()
 	w.until(always(c), "the canary has it", func() bool { return len(w.with("298")) == 1 })
 	for range 3 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	if got := w.with("298"); len(got) != 1 {
 		t.Errorf("before the canary has proved it, %v have the option", got)
 	}
 	w.now = w.now.Add(plan.ProofLimit + time.Minute) // its agent does not say that it runs it
 	next := w.killed()
-	for range 14 { // the last process has been there for five turns
-		w.turn(next())
+	for range 14 { // the last process has been there for five reconciliations
+		w.reconcile(next())
 	}
 	if got := w.with("298"); len(got) != 1 {
 		t.Errorf("after the canary failed, %v have the option", got)
@@ -137,7 +137,7 @@ func TestGuestsAreNotCutOff(t *testing.T) {
 	w.must(w.api.Update(t.Context(), o))
 	c := w.controller()
 	for range 20 {
-		w.turn(c)
+		w.reconcile(c)
 	}
 	for _, name := range threeHosts {
 		if w.desires()["Secret regiond-hosts/"+name] != before["Secret regiond-hosts/"+name] {
@@ -152,7 +152,7 @@ func TestGuestsAreNotCutOff(t *testing.T) {
 	h.Guests = 0
 	w.cloud.hosts["node2"] = h
 	for range 20 {
-		w.turn(c)
+		w.reconcile(c)
 		w.agents(threeHosts...)
 	}
 	for _, name := range threeHosts {

@@ -23,7 +23,7 @@ import (
 const AnnotationGenerated = "regiond.dev/generated"
 
 // ensureSecrets makes the namespace of a cluster and generates those of its secrets that never were. Kubernetes encrypts them at rest.
-func (t *turn) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
+func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
 	name := openstack.Namespace(t.cluster.Name)
 	missing := secret == nil
 	if missing {
@@ -97,7 +97,7 @@ func (t *turn) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-func (t *turn) ensureNamespace(ctx context.Context, name string) error {
+func (t *reconciliation) ensureNamespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{openstack.LabelCluster: t.cluster.Name,
 		openstack.LabelManagedBy: openstack.ManagedBy}}}
 	if err := t.Live.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {

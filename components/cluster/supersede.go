@@ -23,7 +23,7 @@ type Superseded struct {
 }
 
 // superseded enters jobs of gates that run and are no longer desired. Those that have ended are pruned with everything else.
-func (t *turn) superseded(ctx context.Context) error {
+func (t *reconciliation) superseded(ctx context.Context) error {
 	var jobs batchv1.JobList
 	if err := t.Client.List(ctx, &jobs, client.InNamespace(openstack.Namespace(t.cluster.Name)),
 		client.MatchingLabels{openstack.LabelCluster: t.cluster.Name}); err != nil {
@@ -48,7 +48,7 @@ func ended(j *batchv1.Job) bool {
 }
 
 // endJobs deletes superseded jobs. In the foreground: a job is gone when its pods are.
-func (t *turn) endJobs(ctx context.Context, names []string) error {
+func (t *reconciliation) endJobs(ctx context.Context, names []string) error {
 	for _, name := range names {
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: openstack.Namespace(t.cluster.Name), Name: name}}
 		err := t.Live.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationForeground))

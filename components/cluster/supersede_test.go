@@ -56,7 +56,7 @@ func TestSupersededJob(t *testing.T) {
 	w.must(w.api.Create(t.Context(), old))
 	w.busy = old.Name
 	for range 10 {
-		w.turn(c)
+		w.reconcile(c)
 		others := slices.DeleteFunc(w.jobs(), func(n string) bool { return n == old.Name || !strings.HasPrefix(n, "schema-keystone") })
 		if len(others) > 0 {
 			t.Fatalf("%q runs beside %s", others, old.Name)

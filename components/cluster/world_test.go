@@ -260,8 +260,8 @@ func (w *world) condition(kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// turn is one reconciliation, after which the kubelet does its part and time passes.
-func (w *world) turn(c *cluster.Controller) ctrl.Result {
+// reconcile is one reconciliation, after which the kubelet does its part and time passes.
+func (w *world) reconcile(c *cluster.Controller) ctrl.Result {
 	w.t.Helper()
 	r, err := c.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "lab"}})
 	if err != nil {
@@ -272,11 +272,11 @@ func (w *world) turn(c *cluster.Controller) ctrl.Result {
 	return r
 }
 
-// until turns until a condition holds.
+// until reconciles until a condition holds.
 func (w *world) until(next func() *cluster.Controller, what string, done func() bool) {
 	w.t.Helper()
 	for range 60 {
-		w.turn(next())
+		w.reconcile(next())
 		if done() {
 			return
 		}
@@ -285,7 +285,7 @@ func (w *world) until(next func() *cluster.Controller, what string, done func() 
 	for _, k := range w.cluster().Status.Conditions {
 		all = append(all, fmt.Sprintf("%s %s %s: %s", k.Type, k.Status, k.Reason, k.Message))
 	}
-	w.t.Fatalf("%s: not after 60 turns:\n%s", what, strings.Join(all, "\n"))
+	w.t.Fatalf("%s: not after 60 reconciliations:\n%s", what, strings.Join(all, "\n"))
 }
 
 func (w *world) ready() bool {
@@ -346,13 +346,13 @@ func (c *testCloud) Probe(_ context.Context, name string, t gate.Target, s *clou
 	return c.failing[name]
 }
 
-func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, wish cloud.Catalogue) ([]string, error) {
-	c.ensured = wish
+func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, want cloud.Catalogue) ([]string, error) {
+	c.ensured = want
 	return nil, c.failing["catalogue"]
 }
 
-func (c *testCloud) Prune(_ context.Context, _ *cloud.Session, wish cloud.Catalogue) ([]string, error) {
-	c.pruned = wish
+func (c *testCloud) Prune(_ context.Context, _ *cloud.Session, want cloud.Catalogue) ([]string, error) {
+	c.pruned = want
 	return nil, c.failing["catalogue"]
 }
 

@@ -22,8 +22,8 @@ import (
 	"regiond.dev/regiond/region/event"
 )
 
-// act carries out a decision, in a fixed order.
-func (t *turn) act(ctx context.Context, d Decision) error {
+// execute carries out a decision, in a fixed order.
+func (t *reconciliation) execute(ctx context.Context, d Decision) error {
 	if d.Record {
 		if err := t.recordDatabase(ctx); err != nil {
 			return err
@@ -77,9 +77,9 @@ func (t *turn) act(ctx context.Context, d Decision) error {
 
 // pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are configured for them any more. That it
 // fails is not trouble of its own: the gate of Keystone tells that Keystone does not answer, and it is tried again.
-func (t *turn) pruneEndpoints(ctx context.Context) {
+func (t *reconciliation) pruneEndpoints(ctx context.Context) {
 	of := t.seen.composed.of
-	configured := !slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Applied != "" && n.Applied != n.Wished })
+	configured := !slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Applied != "" && n.Applied != n.Desired })
 	if t.seen.session == nil || !t.reachable || !configured || t.seen.endpoints.holds(of, t.Now()) {
 		return
 	}
@@ -94,8 +94,8 @@ func (t *turn) pruneEndpoints(ctx context.Context) {
 	t.seen.endpoints = check{of: of, time: t.Now()}
 }
 
-// applyPart applies a part of the wish, if it was not found to be as wished a moment ago.
-func (t *turn) applyPart(ctx context.Context, p Part) error {
+// applyPart applies a part of the desired state, unless it was found to be as desired a moment ago.
+func (t *reconciliation) applyPart(ctx context.Context, p Part) error {
 	var objects []*unstructured.Unstructured
 	for _, o := range t.state.Gate(p.Gate) {
 		job := o.GetKind() == "Job"
@@ -120,7 +120,7 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 		t.log.Info("applied", slog.String("object", w.String()), slog.String("gate", p.Gate))
 	}
 	if len(written) > 0 {
-		t.seen.pruned, t.seen.endpoints = check{}, check{} // another wish came between, also if this one was pruned for a moment ago
+		t.seen.pruned, t.seen.endpoints = check{}, check{} // another desired state came between, even if this one was pruned for a moment ago
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func (t *turn) applyPart(ctx context.Context, p Part) error {
 }
 
 // replaceStuck replaces pods that would keep a StatefulSet from what was applied.
-func (t *turn) replaceStuck(ctx context.Context) error {
+func (t *reconciliation) replaceStuck(ctx context.Context) error {
 	for _, o := range t.state.Objects {
 		if o.GetKind() != "StatefulSet" || !slices.ContainsFunc(t.facts.Workloads, func(w Workload) bool { return w.Name == o.GetName() && !w.done() }) {
 			continue
@@ -148,7 +148,7 @@ func (t *turn) replaceStuck(ctx context.Context) error {
 
 // digest of objects and of what is there in their place: another one, another generation of it or nothing is a reason to apply them
 // again.
-func (t *turn) digest(ctx context.Context, objects []*unstructured.Unstructured) (string, error) {
+func (t *reconciliation) digest(ctx context.Context, objects []*unstructured.Unstructured) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)
 	for _, o := range objects {
@@ -170,7 +170,7 @@ func (t *turn) digest(ctx context.Context, objects []*unstructured.Unstructured)
 }
 
 // removeFailed makes room for a job that is to be tried again.
-func (t *turn) removeFailed(ctx context.Context, name string) error {
+func (t *reconciliation) removeFailed(ctx context.Context, name string) error {
 	job := &batchv1.Job{}
 	key := client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: name}
 	if err := t.Live.Get(ctx, key, job); err != nil {
@@ -184,8 +184,8 @@ func (t *turn) removeFailed(ctx context.Context, name string) error {
 		client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// pruneOnce keeps what is wished from being removed, and removes what is not.
-func (t *turn) pruneOnce(ctx context.Context) error {
+// pruneOnce protects the images of the desired state from garbage collection, and removes objects that are no longer desired.
+func (t *reconciliation) pruneOnce(ctx context.Context) error {
 	of := t.seen.composed.of
 	if t.seen.pruned.holds(of, t.Now()) {
 		return nil
@@ -218,20 +218,20 @@ func (t *turn) pruneOnce(ctx context.Context) error {
 const LoadBalancerClass = "regiond.dev/seed"
 
 // balance writes the cluster's address into the status of its Services.
-func (t *turn) balance(ctx context.Context) error {
+func (t *reconciliation) balance(ctx context.Context) error {
 	var services corev1.ServiceList
 	if err := t.Client.List(ctx, &services, client.InNamespace(openstack.Namespace(t.cluster.Name)),
 		client.MatchingLabels{openstack.LabelCluster: t.cluster.Name}); err != nil {
 		return err
 	}
-	wish := []corev1.LoadBalancerIngress{{IP: t.cluster.Spec.Address, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+	want := []corev1.LoadBalancerIngress{{IP: t.cluster.Spec.Address, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
 	for _, s := range services.Items {
 		if ptr.Deref(s.Spec.LoadBalancerClass, "") != LoadBalancerClass || t.cluster.Spec.Address == "" || sameIngress(s.Status.LoadBalancer.Ingress,
-			wish) {
+			want) {
 			continue
 		}
 		before := s.DeepCopy()
-		s.Status.LoadBalancer.Ingress = wish
+		s.Status.LoadBalancer.Ingress = want
 		if err := t.Live.Status().Patch(ctx, &s, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("service %s/%s: write its address: %w", s.Namespace, s.Name, err)
 		}
@@ -247,7 +247,7 @@ func sameIngress(a, b []corev1.LoadBalancerIngress) bool {
 }
 
 // configure writes the configuration of nodes.
-func (t *turn) configure(ctx context.Context, nodes []NodeConfigure) error {
+func (t *reconciliation) configure(ctx context.Context, nodes []NodeConfigure) error {
 	if len(nodes) == 0 {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (t *turn) configure(ctx context.Context, nodes []NodeConfigure) error {
 }
 
 // held are the hosts whose configuration is the cluster's: its own, and those that leave it.
-func (t *turn) held() []openstack.Host {
+func (t *reconciliation) held() []openstack.Host {
 	hosts := slices.Clone(t.input.Hosts)
 	for _, l := range t.facts.Leaving {
 		hosts = append(hosts, openstack.Host{Name: l.Name})
