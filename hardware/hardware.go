@@ -79,8 +79,8 @@ func (l local) Start(ctx context.Context) error { return l(ctx) }
 
 func (local) NeedLeaderElection() bool { return false }
 
-// Setup adds everything to a manager, whose cache has what Cached says. The returned function is to be called when the manager has
-// ended.
+// Setup adds everything to a manager, whose cache has what Cached says. The returned function is to
+// be called when the manager has ended.
 func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), err error) {
 	if c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil || c.Log == nil {
 		return nil, errors.New("hardware: Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests and Log are needed")

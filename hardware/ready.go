@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// AwaitNetboot waits until the controllers serve machines. Netboot's listener is the last to open, and its script tells it from
-// another web server on the same port, because of which the controllers are about to fail. It returns false if the context ends first.
+// AwaitNetboot waits until the controllers serve machines. Netboot's listener is the last to open,
+// and its script tells it from another web server on the same port, because of which the
+// controllers are about to fail. It returns false if the context ends first.
 func AwaitNetboot(ctx context.Context, address netip.Addr) bool {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()

@@ -178,8 +178,9 @@ func (d *Discovery) address(t *testing.T) *metav1.Condition {
 	return meta.FindStatusCondition(s.Status.Conditions, region.ConditionBMCAddress)
 }
 
-// A server follows its BMC to another address only after the old one was found silent again and again, and only if both UUID and serial
-// number agree. Whatever else is found is a condition of the server.
+// A server follows its BMC to another address only after the old one was found silent again and
+// again, and only if both UUID and serial number agree. Whatever else is found is a condition of
+// the server.
 func TestDiscoveryFollowsAMovedBMC(t *testing.T) {
 	identity := region.BMCStatus{SystemUUID: uuid1, SerialNumber: "S4711"}
 	blade := region.BMCStatus{SystemUUID: "c2d90b1e-77a4-4a53-b1f6-52e80d6c3a94", SerialNumber: "S4711"}

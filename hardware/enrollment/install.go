@@ -140,8 +140,8 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}}, nil
 }
 
-// adopt enters when the installation that is on the disk was made: regiond's own record, or else what the machine's clock wrote into the marker,
-// which is only a witness.
+// adopt enters when the installation that is on the disk was made: regiond's own record, or else
+// what the machine's clock wrote into the marker, which is only a witness.
 func adopt(stage, record *region.InstallationStatus, a *server.Adoption, now time.Time) {
 	if record != nil && record.Finished != nil {
 		stage.Finished, stage.Adopted = record.Finished, record.Adopted

@@ -78,8 +78,9 @@ func (s *Server) Netboot(ctx context.Context, m Machine) (*enroll.Ticket, error)
 	return &enroll.Ticket{URL: s.URL, CA: string(s.CA), Token: token, MACAddress: m.MAC.String(), Time: stamp(now)}, nil
 }
 
-// noteContradiction makes it a condition of a server whose network boot is waited for that a machine came which is it by one key and
-// not by another. Others don't learn of it: anyone on the network can say so of any server.
+// noteContradiction makes it a condition of a server whose network boot is waited for that a
+// machine came which is it by one key and not by another. Others don't learn of it: anyone on the
+// network can say so of any server.
 func (s *Server) noteContradiction(ctx context.Context, srv *region.Server, m Machine) error {
 	if n := srv.Status.Netboot; n == nil || n.Requested == nil || n.Answered != nil || n.Ended != nil {
 		return nil

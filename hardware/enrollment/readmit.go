@@ -20,8 +20,9 @@ import (
 // askedEvery is how often it is written down that a host waits to be readmitted. It asks more often.
 const askedEvery = 5 * time.Minute
 
-// readmit exchanges the key of an expired certificate for a new certificate, once an operator has allowed it. The request is signed by
-// that key, and the certificate is issued for it: whoever repeats the request gets nothing that he can use.
+// readmit exchanges the key of an expired certificate for a new certificate, once an operator has
+// allowed it. The request is signed by that key, and the certificate is issued for it: whoever
+// repeats the request gets nothing that he can use.
 func (s *Server) readmit(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
 	csr, err := decodeCSR(in.CSR)
 	if err != nil {
@@ -126,8 +127,9 @@ func ownerOf(ctx context.Context, c client.Reader, name string) (client.Object, 
 	return h, nil
 }
 
-// recordOf is the record of a host's keys. Versions that kept none left the key that used its join token: that of the present installation's first
-// certificate, since the next installation replaces the token.
+// recordOf is the record of a host's keys. Versions that kept none left the key that used its join
+// token: that of the present installation's first certificate, since the next installation replaces
+// the token.
 func recordOf(ctx context.Context, c client.Reader, owner client.Object) (*hostkey.Record, error) {
 	if owner == nil {
 		return nil, nil

@@ -17,8 +17,8 @@ import (
 // installerTime is how long after its last use a ticket may be used on, while its installer waits for an image or writes one.
 const installerTime = 2 * time.Hour
 
-// ticket returns the server and the Secret of an installer's ticket. It holds good only in the network boot that it was given in, and until it
-// expires.
+// ticket returns the server and the Secret of an installer's ticket. It holds good only in the
+// network boot that it was given in, and until it expires.
 func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *corev1.Secret, error) {
 	srv, secret, err := s.verify(ctx, kindTicket, token)
 	if err != nil {
@@ -45,8 +45,9 @@ func (s *Server) ticket(ctx context.Context, token string) (*region.Server, *cor
 	return srv, secret, nil
 }
 
-// complete fills in what versions before this one did not write into a ticket, so that an installer that runs while regiond is upgraded
-// goes on. They gave tickets to machines that came by themselves, too: those stay without a network boot, and so do not hold good.
+// complete fills in what versions before this one did not write into a ticket, so that an installer
+// that runs while regiond is upgraded goes on. They gave tickets to machines that came by
+// themselves, too: those stay without a network boot, and so do not hold good.
 func complete(ticket *corev1.Secret, st region.ServerStatus) {
 	at, n := issued(ticket), st.Netboot
 	if n == nil || n.Requested == nil || n.Ended != nil || at.Before(n.Requested.Time) || !at.Before(n.Requested.Add(server.AnswerTime)) {
@@ -68,8 +69,9 @@ func expires(ticket *corev1.Secret) time.Time {
 	return t
 }
 
-// use marks a ticket used: from then on no other is given in the same network boot. An installer that asks again, while it waits for an
-// image, keeps its ticket; this is written only when half of its time is over.
+// use marks a ticket used: from then on no other is given in the same network boot. An installer
+// that asks again, while it waits for an image, keeps its ticket; this is written only when half of
+// its time is over.
 func (s *Server) use(ctx context.Context, srv *region.Server, ticket *corev1.Secret) error {
 	now := s.Now()
 	switch used := len(ticket.Data[keyUsed]) > 0; {

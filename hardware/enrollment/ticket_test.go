@@ -177,7 +177,8 @@ func TestTicketOfEarlierNetworkBoot(t *testing.T) {
 	}
 }
 
-// An installer that waits for an image, which somebody forgot to build, asks every few seconds. It keeps its ticket for as long as that takes.
+// An installer that waits for an image, which somebody forgot to build, asks every few seconds. It
+// keeps its ticket for as long as that takes.
 func TestTicketOfWaitingInstaller(t *testing.T) {
 	w := newWorld(t)
 	w.image = enrollment.ErrNoImage
@@ -205,7 +206,8 @@ func TestTicketOfWaitingInstaller(t *testing.T) {
 	}
 }
 
-// Tickets of the version that gave them also to machines that came by themselves don't say which boot they are of, nor when they expire.
+// Tickets of the version that gave them also to machines that came by themselves don't say which
+// boot they are of, nor when they expire.
 func TestTicketOfEarlierVersion(t *testing.T) {
 	at := func(w *world, ago time.Duration) *metav1.Time { return &metav1.Time{Time: w.now.Add(-ago)} }
 	lasts := func(w *world, s *region.ServerStatus, ago time.Duration) {
@@ -264,7 +266,8 @@ func TestTicketOfEarlierVersion(t *testing.T) {
 	}
 }
 
-// A status that is lost while an installer runs is filled again from the ticket, so that regiond still knows that it started the machine.
+// A status that is lost while an installer runs is filled again from the ticket, so that regiond
+// still knows that it started the machine.
 func TestTicketRestoresTheRecord(t *testing.T) {
 	w := newWorld(t)
 	const bmc = "10.98.0.11:623"

@@ -89,7 +89,8 @@ func decode(secret *corev1.Secret, owner client.Object) (*Record, error) {
 // ErrConflict says that the record was written by someone else meanwhile. Nothing was changed; try again.
 var ErrConflict = errors.New("the record of the host's key is being written at this moment; try again")
 
-// Update changes the record of an object, which is empty if there was none. An error of change is returned and nothing is written.
+// Update changes the record of an object, which is empty if there was none. An error of change is
+// returned and nothing is written.
 func Update(ctx context.Context, c client.Client, owner client.Object, change func(*Record) error) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: Name(owner.GetName()), Namespace: region.NamespaceSystem}}
 	refused := error(nil)
@@ -133,8 +134,8 @@ func (r *Record) Superseded(key string, notBefore time.Time) bool {
 	return r != nil && !r.Holds(key) && !notBefore.After(r.Issued)
 }
 
-// Sign records that a certificate for the key is about to be signed. asking is the key of the certificate that asked for it, empty
-// for none.
+// Sign records that a certificate for the key is about to be signed. asking is the key of the
+// certificate that asked for it, empty for none.
 func (r *Record) Sign(key, asking string, now time.Time) {
 	r.Keys = []string{key}
 	if asking != "" && asking != key {
@@ -154,8 +155,9 @@ func (r *Record) Open(now time.Time) bool {
 	return r != nil && now.Before(r.ReadmitUntil) && r.Readmitted.IsZero()
 }
 
-// Readmits says whether a key may be exchanged for a new certificate now. The key that used the readmission may ask again while it
-// is open, since the answer may have been lost, but not after its host was heard with the new certificate.
+// Readmits says whether a key may be exchanged for a new certificate now. The key that used the
+// readmission may ask again while it is open, since the answer may have been lost, but not after
+// its host was heard with the new certificate.
 func (r *Record) Readmits(key string, heartbeat, now time.Time) bool {
 	if r == nil || !now.Before(r.ReadmitUntil) {
 		return false

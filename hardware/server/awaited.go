@@ -11,10 +11,11 @@ import (
 // DisksWithin is how long after its first report a machine may take to show all disks that are known of it.
 const DisksWithin = 2 * time.Minute
 
-// AwaitedDisks names the disks which a machine must have and does not show yet: those of an earlier inventory, and the one that
-// its profile names. While one is missing, another could be the only one that fits. Disks without serial number and WWN
-// can't be told apart and are not waited for, and nothing is while an installation of this server is on a disk, unless it is to be
-// replaced: then the disk is chosen again.
+// AwaitedDisks names the disks which a machine must have and does not show yet: those of an earlier
+// inventory, and the one that its profile names. While one is missing, another could be the only
+// one that fits. Disks without serial number and WWN can't be told apart and are not waited for,
+// and nothing is while an installation of this server is on a disk, unless it is to be replaced:
+// then the disk is chosen again.
 func AwaitedDisks(want Desired, earlier, now *inventory.Inventory) []string {
 	if adopted, refused := findInstallation(want, now); adopted != nil && want.Reinstallation == nil || refused != nil {
 		return nil

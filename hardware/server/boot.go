@@ -93,9 +93,9 @@ func Wanted(want Desired, f Facts, now time.Time) Job {
 	return Job{Needed: true, Because: "the server is to be installed"}
 }
 
-// NeedsJob says whether the server, when it asks by network from the given MAC address, is to be given a ticket. That is so only in
-// a network boot that regiond asked for, when the machine was off, and until an installer has used its ticket: everything else is
-// told to boot its disk.
+// NeedsJob says whether the server, when it asks by network from the given MAC address, is to be
+// given a ticket. That is so only in a network boot that regiond asked for, when the machine was
+// off, and until an installer has used its ticket: everything else is told to boot its disk.
 func NeedsJob(want Desired, f Facts, mac string, now time.Time) Job {
 	wanted := Wanted(want, f, now)
 	if !wanted.Needed {

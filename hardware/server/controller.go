@@ -118,8 +118,8 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: time.Second}, c.recordPower(ctx, s)
 }
 
-// recordPower writes down at once what came of an order: tickets are given only while the machine is on, and before the next reconciliation
-// somebody may switch on what was switched off.
+// recordPower writes down at once what came of an order: tickets are given only while the machine
+// is on, and before the next reconciliation somebody may switch on what was switched off.
 func (c *Controller) recordPower(ctx context.Context, s *region.Server) error {
 	o := c.observations.get(s.UID)
 	if o.Outcome != OutcomeAnswered || o.Power == s.Status.Power {
@@ -171,8 +171,9 @@ func (c *Controller) observe(ctx context.Context, s *region.Server, version stri
 	return desired, facts, nil
 }
 
-// decide asks what the decision needs to know, and decides again. What acts on the machine's power is decided by a state that was read
-// in this very reconciliation: in the seconds since an older one somebody may have switched the machine on.
+// decide asks what the decision needs to know, and decides again. What acts on the machine's power
+// is decided by a state that was read in this very reconciliation: in the seconds since an older
+// one somebody may have switched the machine on.
 func (c *Controller) decide(ctx context.Context, s *region.Server, desired Desired, facts Facts, access bmc.Target, version string) Decision {
 	d := Decide(desired, facts, c.Now())
 	if _, survey := d.Action.(Survey); survey {
@@ -209,8 +210,9 @@ func (c *Controller) decide(ctx context.Context, s *region.Server, desired Desir
 	return d
 }
 
-// journal enters the decision, and what is about to be done, into the status. It is written before it is done: a process that is killed
-// in between finds an attempt without effect, not a machine that it knows nothing of.
+// journal enters the decision, and what is about to be done, into the status. It is written before
+// it is done: a process that is killed in between finds an attempt without effect, not a machine
+// that it knows nothing of.
 func journal(s *region.ServerStatus, want Desired, d Decision, now time.Time) {
 	d.Apply(s, now)
 	if d.Installed && s.Netboot != nil {

@@ -164,7 +164,7 @@ func (d *decider) inspection() metav1.Condition {
 	inv := d.f.Status.Inventory
 	if inv == nil {
 		if _, installed := installation(d.want, d.f, d.now); installed {
-			return condition(region.ConditionInspected, metav1.ConditionUnknown, region.ReasonInventoryLost, "the inventory was lost; the server is in service and is not disturbed for it, its agent reports it again")
+			return condition(region.ConditionInspected, metav1.ConditionUnknown, region.ReasonInventoryLost, "the inventory was lost; the server is in service, so it will not be rebooted to collect it again: its agent reports it")
 		}
 		return condition(region.ConditionInspected, metav1.ConditionFalse, region.ReasonNotInspected, "waiting for the inventory, which the installer reports when the server netboots; nothing to do")
 	}

@@ -56,8 +56,9 @@ type hostView struct {
 	after time.Duration
 }
 
-// viewHost judges the agent of an installed server. What it said to an earlier process of regiond counts for nothing: until it is heard
-// again, for at most the time-out of its heartbeat, it is unknown how it stands.
+// viewHost judges the agent of an installed server. What it said to an earlier process of regiond
+// counts for nothing: until it is heard again, for at most the time-out of its heartbeat, it is
+// unknown how it stands.
 func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 	off := f.BMC.Outcome == OutcomeAnswered && f.BMC.Power == region.PowerOff
 	no := func(phase region.ServerPhase, after time.Duration, reason, message string) hostView {

@@ -171,7 +171,8 @@ func TestWrongPassword(t *testing.T) {
 	w.run(ctx, 60, always(w.controller()), nil, isReady)
 }
 
-// A refused password is tried once an hour, also by a process that starts again and again: the account on the BMC may be corrected.
+// A refused password is tried once an hour, also by a process that starts again and again: the
+// account on the BMC may be corrected.
 func TestRefusedCredentialsAreTriedAtLongIntervals(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t)

@@ -34,7 +34,7 @@ type observed struct {
 	// identified: the BMC said who it is, with these credentials.
 	identified bool
 	// silences and failures in a row: of questions, and of orders. A BMC that answers questions but
-	// does not obey must not be given orders at full speed.
+	// does not obey must be given commands at a limited rate.
 	silences, failures int
 	// beat is the heartbeat that was read last; beating: it was renewed since this process first read it.
 	beat          time.Time

@@ -27,7 +27,8 @@ type Adoption struct {
 
 // Plan decides what becomes of a machine by its inventory: exactly one of the results is set. It is
 // evidence on the disk that decides: an installation that is there is kept, even if every status
-// was lost, unless regiond has accepted to replace it. The marker's own time decides nothing: it was written by the machine's clock.
+// was lost, unless regiond has accepted to replace it. The marker's own time decides nothing: it
+// was written by the machine's clock.
 func Plan(want Desired, inv *inventory.Inventory, now time.Time) (*InstallPlan, *Adoption, *Refusal) {
 	adopted, refused := findInstallation(want, inv)
 	if refused != nil {

@@ -93,8 +93,9 @@ func (d *decider) start() {
 	d.Action = Netboot{Firmware: firmwareMode(d.want, d.f.Status.Inventory), Attempt: attempts + 1, ObservedOff: d.f.BMC.Time}
 }
 
-// switchedOff is what is said of a machine that regiond itself switched off because it waited for its boot in vain; it still holds while
-// the machine is off. It is nil when that was said of an earlier boot, or of none.
+// switchedOff is what is said of a machine that regiond itself switched off because it waited for
+// its boot in vain; it still holds while the machine is off. It is nil when that was said of an
+// earlier boot, or of none.
 func (d *decider) switchedOff() *metav1.Condition {
 	c := meta.FindStatusCondition(d.f.Status.Conditions, region.ConditionReady)
 	if c == nil || c.LastTransitionTime.Time.Before(d.boot.last()) || c.Reason != region.ReasonNetbootTimeout && c.Reason != region.ReasonInstallerSilent {
@@ -103,8 +104,9 @@ func (d *decider) switchedOff() *metav1.Condition {
 	return c
 }
 
-// leaveAlone what runs on the machine although regiond did not start it. It may be somebody's production: a BMC that was found in a range
-// is not permission to end it, and neither is a profile that now fits, or a status that was lost.
+// leaveAlone what runs on the machine although regiond did not start it. It may be somebody's
+// production: a BMC that was found in a range is not permission to end it, and neither is a profile
+// that now fits, or a status that was lost.
 func (d *decider) leaveAlone() {
 	b := d.boot
 	why := "it was on when it was found"

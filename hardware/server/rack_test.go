@@ -266,9 +266,10 @@ func (r *rack) step(ctx context.Context) {
 	}
 }
 
-// TestRack lets random things happen to racks, and looks after each whether something was done that must never be done: power ended without
-// consent, a disk written to without evidence, a ticket given without a requested boot, a machine touched that two servers are. A failure
-// names its seed, and the shortest history that leads to it, since histories end with the first.
+// TestRack lets random things happen to racks, and looks after each whether something was done that
+// must never be done: power ended without consent, a disk written to without evidence, a ticket
+// given without a requested boot, a machine touched that two servers are. A failure names its seed,
+// and the shortest history that leads to it, since histories end with the first.
 func TestRack(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), coordinationv1.AddToScheme(scheme), rbacv1.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {

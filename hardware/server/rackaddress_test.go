@@ -12,7 +12,8 @@ import (
 
 // Operators correct the addresses of BMCs. What regiond asked of the BMC at the old address allows nothing at the new one.
 
-// moves says whether the server may be given another machine: an installation, or one that is to be replaced, is that of the machine.
+// moves says whether the server may be given another machine: an installation, or one that is to be
+// replaced, is that of the machine.
 func (b *box) moves() bool {
 	return !b.r.twin[b.name] && !b.installed() && b.server().Status.Reinstallation == nil
 }

@@ -73,8 +73,8 @@ func (d *decider) endOldSystem() {
 	d.shutDown(region.ConsentReinstall, false)
 }
 
-// cloudRemembers says whether the cloud has just failed to forget the old system, which must be done before another is installed. It
-// is asked again after a while.
+// cloudRemembers says whether the cloud has just failed to forget the old system, which must be
+// done before another is installed. It is asked again after a while.
 func (d *decider) cloudRemembers() bool {
 	s := d.f.Survey
 	age := d.now.Sub(s.Time)

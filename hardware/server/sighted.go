@@ -9,8 +9,9 @@ import (
 	bounded "regiond.dev/regiond/region/condition"
 )
 
-// sighted says how far a machine got in the network boot that was asked for, by what the services of the provisioning network saw of it since
-// then, and what that means. since is when they began to look, if that was later.
+// sighted says how far a machine got in the network boot that was asked for, by what the services
+// of the provisioning network saw of it since then, and what that means. since is when they began
+// to look, if that was later.
 func sighted(want Desired, f Facts, since time.Time) string {
 	s := f.Sighted
 	seen := func(t time.Time) bool { return t.After(since) }

@@ -12,8 +12,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// The message of a network boot that does not come is about what the services of the provisioning network saw of the machine since it was
-// asked for, and not about anything else.
+// The message of a network boot that does not come is about what the services of the provisioning
+// network saw of the machine since it was asked for, and not about anything else.
 func TestNetbootMessageSaysWhatWasSeen(t *testing.T) {
 	at := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	const mac = "52:54:00:00:00:01"

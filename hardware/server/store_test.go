@@ -19,8 +19,9 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// store is an API server in a map, for simulations that take more turns than controller-runtime's fake client is quick enough for. It is used by
-// one goroutine. What the code under test does not call ends the test by a nil pointer.
+// store is an API server in a map, for simulations that take more turns than controller-runtime's
+// fake client is quick enough for. It is used by one goroutine. What the code under test does not
+// call ends the test by a nil pointer.
 type store struct {
 	client.Client
 	scheme  *runtime.Scheme

@@ -1,5 +1,6 @@
-// Package sightings remembers what the services of the provisioning network last saw of each machine, so that a machine that does not
-// netboot can be told how far it got. It is kept in memory only, is bounded, and proves nothing: anyone can send any MAC address.
+// Package sightings remembers what the services of the provisioning network last saw of each
+// machine, so that a machine that does not netboot can be told how far it got. It is kept in memory
+// only, is bounded, and proves nothing: anyone can send any MAC address.
 package sightings
 
 import (
@@ -97,8 +98,8 @@ func (s *Sightings) forgetOldest() {
 	delete(s.of, oldest)
 }
 
-// Of returns the last sighting of a machine with one of the MAC addresses or with the system UUID, in whatever byte order; zero if there
-// is none.
+// Of returns the last sighting of a machine with one of the MAC addresses or with the system UUID,
+// in whatever byte order; zero if there is none.
 func (s *Sightings) Of(macs []string, systemUUID string) (last Sighting) {
 	if s == nil {
 		return last

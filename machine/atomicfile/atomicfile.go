@@ -38,7 +38,8 @@ func Create(path string) (*File, error) {
 	return &File{File: f, path: path}, nil
 }
 
-// Temporary is the pattern (filepath.Match) of the names that files of a name have until they are committed. A crash may leave one.
+// Temporary is the pattern (filepath.Match) of the names that files of a name have until they are
+// committed. A crash may leave one.
 func Temporary(name string) string { return "." + name + ".new-*" }
 
 // Commit puts the file in its place. When it fails the old file is still there and the new one is removed.

@@ -11,8 +11,9 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// ESPArgument is followed by the unique GUID of the EFI system partition, in upper case, on the kernel's command line: it tells the
-// initrd which disk the system was booted from where the boot loader does not, as GRUB on a BIOS.
+// ESPArgument is followed by the unique GUID of the EFI system partition, in upper case, on the
+// kernel's command line: it tells the initrd which disk the system was booted from where the boot
+// loader does not, as GRUB on a BIOS.
 const ESPArgument = "regiond.esp="
 
 // CheckArguments refuses kernel arguments that would break out of their line.

@@ -22,9 +22,11 @@ const SecretKey = "configuration.json"
 // MaxSize of an encoded configuration in bytes. A Secret holds 1 MiB (Kubernetes' MaxSecretSize).
 const MaxSize = 1 << 20
 
-// Version of the format that Encode writes. Decode reads this one and all before it, and refuses a later one and fields that it does
-// not know: a host that left out what it does not know would attest a configuration that it does not run. A field that is added
-// raises the version; so does another way to compute Configuration.Digest, with which a host attests what a service was started with.
+// Version of the format that Encode writes. Decode reads this one and all before it, and refuses a
+// later one and fields that it does not know: a host that left out what it does not know would
+// attest a configuration that it does not run. A field that is added raises the version; so does
+// another way to compute Configuration.Digest, with which a host attests what a service was started
+// with.
 //
 // Version 1 has no field for the version: so the digests of what was stored before there was one stay what they are.
 const Version = 1

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Contribution is what one contributor adds to the configuration of a host: OpenStack, or a bundle. It owns its files and its units.
+// Contribution is what one contributor adds to the configuration of a host: OpenStack, or a bundle.
+// It owns its files and its units.
 type Contribution struct {
 	// Contributor's name, e.g. openstack, or that of a bundle.
 	Contributor string
@@ -28,9 +29,11 @@ func (e *ConflictError) Error() string {
 		e.Kind, e.Name, e.Contributors[0], e.Contributors[1])
 }
 
-// Merge makes one configuration of several contributions, whatever order they are given in. What one contributor alone gives stays as
-// it is, to the byte of its encoding. Services start in the order of each contributor, contributors by name. A service may read files
-// of another contributor, and is restarted when they change. The error has a ConflictError for each file and unit with two owners.
+// Merge makes one configuration of several contributions, whatever order they are given in. What
+// one contributor alone gives stays as it is, to the byte of its encoding. Services start in the
+// order of each contributor, contributors by name. A service may read files of another contributor,
+// and is restarted when they change. The error has a ConflictError for each file and unit with two
+// owners.
 func Merge(contributions ...Contribution) (Configuration, error) {
 	sorted := slices.SortedFunc(slices.Values(contributions), func(a, b Contribution) int { return strings.Compare(a.Contributor, b.Contributor) })
 	var merged Configuration

@@ -11,7 +11,8 @@ func file(path, content string) File {
 	return File{Path: path, Mode: "0644", Owner: "root", Group: "root", Content: content}
 }
 
-// What stands in Secrets of regions that run must come out of a merge unchanged, or every host would be given another configuration.
+// What stands in Secrets of regions that run must come out of a merge unchanged, or every host
+// would be given another configuration.
 func TestMergeOfOneContributorKeepsTheDigest(t *testing.T) {
 	for name, tt := range map[string]struct{ content, digest string }{
 		"a compute host": {

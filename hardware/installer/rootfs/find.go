@@ -26,9 +26,10 @@ type Candidate struct {
 var ErrNotYet = errors.New("no partition of that label yet")
 
 // Choose chooses the root partition. Labels are not unique: a server may have a second disk from an
-// earlier installation. The disk that the boot loader was started from (loaderESP, from systemd-boot or the command
-// line) wins, however late it appears; where that is not known, the only disk with a whole installation. Everything else is refused: to
-// boot the wrong system is worse than not to boot.
+// earlier installation. The disk that the boot loader was started from (loaderESP, from
+// systemd-boot or the command line) wins, however late it appears; where that is not known, the
+// only disk with a whole installation. Everything else is refused: to boot the wrong system is
+// worse than not to boot.
 func Choose(candidates []Candidate, loaderESP string) (Candidate, error) {
 	if len(candidates) == 0 {
 		return Candidate{}, ErrNotYet

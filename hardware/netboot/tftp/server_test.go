@@ -193,8 +193,8 @@ func TestOptionNamesInCapitals(t *testing.T) {
 	}
 }
 
-// A block whose acknowledgement is lost is sent again, a repeated acknowledgement sends nothing twice, and what another client sends to
-// the transfer is not heard.
+// A block whose acknowledgement is lost is sent again, a repeated acknowledgement sends nothing
+// twice, and what another client sends to the transfer is not heard.
 func TestLostAndRepeatedPackets(t *testing.T) {
 	s := start(t, 50*time.Millisecond)
 	c := s.client(t)
