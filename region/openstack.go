@@ -64,11 +64,56 @@ type OpenStackDeclaration struct {
 	// +listMapKey=name
 	// +optional
 	Nodes []OpenStackNodeValues `json:"nodes,omitempty"`
+	// Secrets says where the cluster's passwords and keys come from.
+	// +optional
+	Secrets OpenStackSecrets `json:"secrets,omitzero"`
 	// PatchesDir is a folder on the seed host with the operator's own Kustomize patches, *.yaml, which
 	// `regiond apply` reads. Default: /etc/regiond/openstack/NAME, if it is there.
 	// +kubebuilder:validation:Pattern=`^/.`
 	// +optional
 	PatchesDir string `json:"patchesDir,omitempty"`
+}
+
+// OpenStackSecrets says where the passwords and keys of a cluster come from.
+type OpenStackSecrets struct {
+	// Source of the secrets. Default: regiond generates and keeps them.
+	// +optional
+	Source SecretSource `json:"source,omitzero"`
+}
+
+// SecretSource is where secrets come from, if not from regiond itself.
+type SecretSource struct {
+	// ExternalSecrets takes them from a store of the External Secrets operator (https://external-secrets.io), which must be
+	// installed in the region's control plane. The store has all of them: `regiond config secrets` lists them.
+	// +optional
+	ExternalSecrets *ExternalSecretStore `json:"externalSecrets,omitempty"`
+}
+
+// ExternalSecretStore is an entry of a store of the External Secrets operator.
+type ExternalSecretStore struct {
+	// Store is the name of the ClusterSecretStore.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Store string `json:"store"`
+	// Entry of the store, a JSON object with the tree of secrets: {"keystone": {"admin_password": "…"}}. Default:
+	// openstack-NAME/openstack-secrets.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Entry string `json:"entry,omitempty"`
+	// Property of the entry that is the object, for stores whose entries are lists of texts, e.g. secrets.json of a Secret in the
+	// Kubernetes provider. Default: the entry as a whole.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Property string `json:"property,omitempty"`
+}
+
+// StoreEntry is the entry of the store that the cluster's secrets are in, if it has one.
+func (d *OpenStackDeclaration) StoreEntry() string {
+	own := "openstack-" + d.Name + "/openstack-secrets"
+	if from := d.Secrets.Source.ExternalSecrets; from != nil {
+		return cmp.Or(from.Entry, own)
+	}
+	return own
 }
 
 // PhysicalNetwork is a network outside of OpenStack, as ML2's configuration names it.

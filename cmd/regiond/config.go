@@ -13,7 +13,7 @@ func newConfigCommand() *cobra.Command {
 		Short: "Show a region with its defaults, the configuration that is made of it, or its schema",
 		Args:  cobra.NoArgs,
 	}
-	cmd.AddCommand(newConfigViewCommand(), newConfigRenderCommand(), newConfigExplainCommand(), newConfigValuesCommand(), newConfigSchemaCommand())
+	cmd.AddCommand(newConfigViewCommand(), newConfigRenderCommand(), newConfigExplainCommand(), newConfigValuesCommand(), newConfigSecretsCommand(), newConfigSchemaCommand())
 	return cmd
 }
 

@@ -59,6 +59,10 @@ Services that have the secret in their configuration are restarted with the new 
 			if err != nil {
 				return err
 			}
+			if from := c.Spec.Secrets.Source.ExternalSecrets; from != nil {
+				return invalid(fmt.Errorf("the secrets of OpenStack cluster %s are in the ClusterSecretStore %s: add own.%s to its entry %s",
+					c.Name, from.Store, args[1], c.Spec.StoreEntry()))
+			}
 			changed, err := ownsecret.Set(cmd.Context(), api, c.Name, args[1], value)
 			if err != nil {
 				return err

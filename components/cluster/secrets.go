@@ -22,7 +22,8 @@ import (
 // from the tree and listed here was lost, and is not generated a second time: services hold the first one.
 const AnnotationGenerated = "regiond.dev/generated"
 
-// ensureSecrets makes the namespace of a cluster and generates those of its secrets that never were. Kubernetes encrypts them at rest.
+// ensureSecrets makes the namespace of a cluster and generates those of its secrets that never were, or takes them from the cluster's
+// store. Kubernetes encrypts them at rest.
 func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
 	name := openstack.Namespace(t.cluster.Name)
 	missing := secret == nil
@@ -42,17 +43,18 @@ func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secre
 			return fmt.Errorf("secret %s/%s, annotation %s: %w", name, openstack.SecretName, AnnotationGenerated, err)
 		}
 	}
+	store := t.cluster.Spec.Secrets.Source.ExternalSecrets
 	if missing {
-		if err := t.neverHadSecrets(); err != nil {
+		if err := t.neverHadSecrets(); err != nil && store == nil { // a store still has those that were lost here
 			return err
 		}
 	} else if err := t.reuse(ctx, secret); err != nil {
 		return err
 	}
 	t.facts.Database.Created = secret.Annotations[AnnotationDatabase]
-	full, all, err := secrets.Generate(t.composer.Source().Secrets(), tree, generated, rand.Reader)
+	full, all, err := t.completeSecrets(ctx, tree, generated)
 	if err != nil {
-		return fmt.Errorf("secret %s/%s: %w", name, openstack.SecretName, err)
+		return err
 	}
 	if !missing && equality.Semantic.DeepEqual(tree, full) && slices.Equal(generated, all) {
 		return nil
@@ -95,6 +97,19 @@ func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secre
 	t.seen.secret = secret.DeepCopy()
 	t.log.Info("secrets generated", slog.Int("secrets", len(all)-len(generated)))
 	return nil
+}
+
+// completeSecrets returns the tree with all declared secrets, and the paths of those that were ever generated.
+func (t *reconciliation) completeSecrets(ctx context.Context, tree map[string]any, generated []string) (full map[string]any, all []string, err error) {
+	if from := t.cluster.Spec.Secrets.Source.ExternalSecrets; from != nil {
+		full, err = t.fromStore(ctx, from, tree)
+		return full, generated, err
+	}
+	full, all, err = secrets.Generate(t.composer.Source().Secrets(), tree, generated, rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("secret %s/%s: %w", openstack.Namespace(t.cluster.Name), openstack.SecretName, err)
+	}
+	return full, all, nil
 }
 
 func (t *reconciliation) ensureNamespace(ctx context.Context, name string) error {

@@ -61,7 +61,7 @@ func (a *ansible) survey() error {
 		nv.differences(a.values, func(p []string, leaf *node) {
 			a.varies[key(p)] = true
 			note(p, leaf)
-			if cluster := a.values.root.find(p); leaf.secret || cluster != nil && cluster.secret {
+			if cluster := a.values.root.find(p); cluster != nil && cluster.secret {
 				hidden = append(hidden, joined(p))
 			}
 		})

@@ -12,10 +12,14 @@ import (
 
 // ExternalSecrets writes, for each role and node, a ConfigMap with the files as templates of the External Secrets operator, in which
 // plain values are filled in and secrets are left, and the ExternalSecret that fetches those (https://external-secrets.io, API v1). What
-// comes out is the Secret config-ROLE, or config-compute-NODE. Secrets are looked up in the ClusterSecretStore openstack-NAME, in the
-// entry openstack-NAME/openstack-secrets, by their path in the tree.
+// comes out is the Secret config-ROLE, or config-compute-NODE. Secrets are looked up in the cluster's store, or in the
+// ClusterSecretStore openstack-NAME, in the entry openstack-NAME/openstack-secrets, by their path in the tree.
 func (s *Source) ExternalSecrets(c Cluster, nodes []Node, emit Emit) error {
 	x := &externalSecrets{source: s, emit: emit, namespace: namespace(c.Declaration.Name), paths: map[string]string{}}
+	x.store, x.entry = x.namespace, c.Declaration.StoreEntry()
+	if from := c.Declaration.Secrets.Source.ExternalSecrets; from != nil {
+		x.store = from.Store
+	}
 	// NUL is in no other text: it marks where a secret's key begins and ends.
 	tree, err := s.secretTree(c, func(path string) string { return path })
 	if err != nil {
@@ -53,6 +57,8 @@ type externalSecrets struct {
 	source    *Source
 	emit      Emit
 	namespace string
+	// store and entry that the secrets are in.
+	store, entry string
 	// paths of secrets by their key.
 	paths map[string]string
 	errs  []error
@@ -104,7 +110,7 @@ func (x *externalSecrets) role(v *Values, role, name string) error {
 	meta := map[string]any{"name": name, "namespace": x.namespace}
 	refs := []any{}
 	for _, key := range sortedKeys(keys) {
-		remote := map[string]any{"key": x.namespace + "/openstack-secrets", "property": x.paths[key]}
+		remote := map[string]any{"key": x.entry, "property": x.paths[key]}
 		refs = append(refs, map[string]any{"secretKey": key, "remoteRef": remote})
 	}
 	configMap, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data})
@@ -112,7 +118,7 @@ func (x *externalSecrets) role(v *Values, role, name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	spec := map[string]any{
-		"refreshInterval": "1h", "secretStoreRef": map[string]any{"kind": "ClusterSecretStore", "name": x.namespace}, "data": refs,
+		"refreshInterval": "1h", "secretStoreRef": map[string]any{"kind": "ClusterSecretStore", "name": x.store}, "data": refs,
 		"target": map[string]any{"name": name, "template": map[string]any{"engineVersion": "v2",
 			"templateFrom": []any{map[string]any{"configMap": map[string]any{"name": name, "items": items}}}}},
 	}

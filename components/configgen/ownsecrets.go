@@ -103,13 +103,19 @@ func (s *Source) resolve(l *layer, c *Cluster, tree map[string]any) (errs []erro
 		case !isString || !ownSecretName.MatchString(name):
 			errs = append(errs, l.problem(path, "refers to a secret by %s, which is not a name; an example: {secret: ldap-password}", showValue(of)))
 		case text == "":
-			errs = append(errs, l.problem(path, "refers to the secret %s, which is not set; set it with: regiond secret set %s %s --from-file FILE",
-				name, c.Declaration.Name, name))
+			errs = append(errs, l.problem(path, "refers to the secret %s, which is not set; %s", name, howToSet(c.Declaration, name)))
 		case wrongSecret(text) != "" && !marked(text):
 			errs = append(errs, l.problem(path, "the secret %s %s", name, wrongSecret(text)))
 		}
 	})
 	return errs
+}
+
+func howToSet(d *region.OpenStackDeclaration, name string) string {
+	if from := d.Secrets.Source.ExternalSecrets; from != nil {
+		return fmt.Sprintf("add %s.%s to the entry %s of the ClusterSecretStore %s", OwnSecrets, name, d.StoreEntry(), from.Store)
+	}
+	return fmt.Sprintf("set it with: regiond secret set %s %s --from-file FILE", d.Name, name)
 }
 
 // marked says whether a text is not a secret, but stands for one that the External Secrets operator fills in.

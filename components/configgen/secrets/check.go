@@ -1,0 +1,79 @@
+package secrets
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+)
+
+// plain are passwords that no file, shell or URL needs to quote, as the generated ones.
+var plain = regexp.MustCompile(`^[A-Za-z0-9]+$`)
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// Form says in words what a secret is.
+func (g Generator) Form() string {
+	form := "a UUID (RFC 9562)"
+	switch g.Generate {
+	case "password":
+		form = fmt.Sprintf("a password of %d to %d letters and digits", shortest, longest)
+	case "fernet":
+		form = "a Fernet key (32 bytes in URL-safe Base64)"
+	}
+	if g.Count > 0 {
+		return fmt.Sprintf("a list of %d, each %s", g.Count, form)
+	}
+	return form
+}
+
+// fits says whether a value could have been generated.
+func (g Generator) fits(v any) bool {
+	if g.Count > 0 {
+		list, isList := v.([]any)
+		return isList && len(list) == g.Count && !slices.ContainsFunc(list, func(item any) bool { return !g.fitsOne(item) })
+	}
+	return g.fitsOne(v)
+}
+
+func (g Generator) fitsOne(v any) bool {
+	s, isString := v.(string)
+	switch {
+	case !isString:
+		return false
+	case g.Generate == "fernet":
+		key, err := base64.URLEncoding.DecodeString(s)
+		return err == nil && len(key) == 32
+	case g.Generate == "uuid":
+		return uuid.MatchString(s)
+	}
+	return len(s) >= shortest && len(s) <= longest && plain.MatchString(s)
+}
+
+// Take puts the declared secrets that others keep into a tree, which is not changed, and reports all that are missing, not of their
+// form, or other than in the tree: services hold those. Errors do not show secrets.
+func Take(declared Declared, from, into map[string]any) (map[string]any, error) {
+	tree := clone(into)
+	var errs []error
+	for _, path := range slices.Sorted(maps.Keys(declared)) {
+		v, there := Get(from, path)
+		old, held := Get(into, path)
+		switch {
+		case !there:
+			errs = append(errs, fmt.Errorf("%s is missing; it is %s", path, declared[path].Form()))
+		case !declared[path].fits(v):
+			errs = append(errs, fmt.Errorf("%s is not %s", path, declared[path].Form()))
+		case held && !reflect.DeepEqual(old, v):
+			errs = append(errs, fmt.Errorf("%s is not the one that services use; put that one back", path))
+		case !Put(tree, path, v):
+			errs = append(errs, fmt.Errorf("%s: something that is not a mapping is in its way", path))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return tree, nil
+}
