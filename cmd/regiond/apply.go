@@ -24,8 +24,8 @@ func newApplyCommand() *cobra.Command {
 		Short: "Apply a region file to the running region, and wait until its OpenStack clusters are ready",
 		Long: `Apply a region file to the running region: show the plan, as "regiond plan" does, ask, and store the
 declaration with the operator's Kustomize patches; regiond's controllers roll it out, gate by gate.
-Before it is stored, the plan is made again: what was not shown is not done. --plan takes the digest
-that "regiond plan" prints and does exactly that plan, without a question.
+Before it is stored, the plan is made again: changes that were not shown are not applied. --plan takes the digest
+that "regiond plan" prints and applies exactly that plan, without asking.
 
 It is the way to change any field of the file. The plan says when each change takes effect: at once, when
 regiond starts again, or when a server is next installed. The installed service gets the file, too, so that
@@ -59,8 +59,8 @@ It can be run again at any time. An apply of what is there already writes nothin
 	}
 	addRegionFileFlag(cmd, &a.file)
 	addClusterFlag(cmd, &a.cluster)
-	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringVar(&a.plan, "plan", "", "digest of the plan that is to be done; another one is refused")
+	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().StringVar(&a.plan, "plan", "", "digest of the plan to apply; any other plan is refused")
 	cmd.Flags().BoolVar(&a.allowDelete, "allow-delete", false, "remove OpenStack clusters that are no longer declared")
 	cmd.Flags().BoolVar(&a.disrupt, "disrupt", false, "cut guests off from their networks while their hosts change, rather than wait until hosts have none")
 	cmd.Flags().BoolVar(&a.wait, "wait", true, "wait until every OpenStack cluster is ready")

@@ -20,7 +20,8 @@ const (
 
 // exitHelp is what the help says of them.
 const exitHelp = `Exit status: 0 done, 1 failed, 2 changes (plan --exit-code), 3 wrong command line or invalid file,
-4 control plane not reachable, 5 not ready (yet), 6 refused: data or guests would be lost, or nobody approved it.`
+4 control plane not reachable, 5 not ready (yet), 6 refused: it was not approved, or would lose data or
+guests.`
 
 // statusError is an error with the exit status that it ends the command with.
 type statusError struct {

@@ -92,7 +92,7 @@ func newHostRemoveCommand() *cobra.Command {
 		Use:   "remove NAME",
 		Short: "Remove a host that was enrolled",
 		Long: `Remove a host that was enrolled, with its rights, its configuration and its join token. What runs on the
-machine goes on running. Hosts of servers that regiond installed go with their servers. It refuses while an
+machine keeps running. Hosts of servers that regiond installed go with their servers. It refuses while an
 OpenStack cluster has, or may have, guests or services on the host: regiond server retire NAME removes those.`,
 		Example: `  regiond host remove node7`,
 		Args:    cobra.ExactArgs(1),

@@ -58,10 +58,10 @@ func newImageBuild(dir *string) *cobra.Command {
 	config := images.Config{}
 	c := &cobra.Command{
 		Use:   "build",
-		Short: "Build the images that are not there already, and make them the current ones",
-		Long: `Build the images that are not there already, and make them the current ones: the node image and, given the
+		Short: "Build missing images, and make them the current ones",
+		Long: `Build missing images, and make them the current ones: the node image and, given the
 region's file, the component images of the OpenStack releases in it. --components builds component images only.
-Runs as root, without a container engine; programs that are missing are named with the packages that have them.
+It runs as root and needs no container engine; it names missing programs with the packages that have them.
 The node image takes about a minute, the images of a release of OpenStack four.
 
 Debian's packages are fetched once. --refresh fetches them again, which is how images get security updates. What

@@ -57,10 +57,10 @@ func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error
 	}
 	r := doc.Region
 	if os.Geteuid() != 0 {
-		return errors.New("installing takes root: sudo regiond install ...")
+		return errors.New("install needs root: sudo regiond install ...")
 	}
 	if !systemd.Booted() {
-		return fmt.Errorf("this host does not run systemd, so there is no service to install; use: regiond run -f %s", file)
+		return fmt.Errorf("this host does not run systemd, so no service can be installed; use: regiond run -f %s", file)
 	}
 	dataDir := r.Spec.ControlPlane.DataDir
 	running, err := bootstrap.LockOwner(dataDir)

@@ -24,7 +24,7 @@ func newLabUp(f *labFlags) *cobra.Command {
 		Use:   "up",
 		Short: "Bring the lab up and wait until everything in it is Ready",
 		Long: `Bring the lab up and wait until every server is Ready and OpenStack has passed all its gates. What runs already is left
-alone: run it again after anything. Images that are missing are built first.`,
+alone: run it again after any failure. Missing images are built first.`,
 		Example: `  regiond lab up
   regiond lab up --lab ci --config lab.yaml --timeout 15m
 
@@ -64,7 +64,7 @@ alone: run it again after anything. Images that are missing are built first.`,
 	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml")
 	_ = c.Flags().MarkDeprecated("file", "use --config: elsewhere -f is a region file") // the flag exists
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long to wait for everything")
-	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; what is missing is built")
+	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; missing ones are built")
 	return c
 }
 

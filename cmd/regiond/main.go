@@ -44,7 +44,7 @@ func newRootCommand() *cobra.Command {
 		Short: "Turn racks of servers into a cloud region",
 		Long: `regiond turns racks of servers into a cloud region, declared in one file, region.yaml.
 
-On the seed host it runs an embedded Kubernetes control plane and finds, installs and keeps the
+On the seed host it runs an embedded Kubernetes control plane. It discovers, installs and manages the
 servers of the region through their BMCs.
 
 ` + exitHelp,

@@ -28,7 +28,7 @@ interactive. Its password comes from a file in its pod and is in no command line
   eval "$(sudo regiond openstack rc)"    # for a client of your own`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() != 0 && len(args) > 0 {
-				return errors.New("what follows is the client's")
+				return errors.New("the client's arguments come after --")
 			}
 			return nil
 		},

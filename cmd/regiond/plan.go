@@ -29,8 +29,8 @@ func newPlanCommand() *cobra.Command {
 files of compute nodes together, and what follows from it: which pods and which services of nodes
 restart, when each field of the declaration takes effect, and which disks would be overwritten.
 Nothing is changed. Clusters run the templates and images of their last apply; what a newer regiond or
-newer images would change is in the plan, too. What differs is asked of the control plane by a dry run, so that a plan
-without changes is one whose apply writes nothing. Secrets are not shown.
+newer images would change is in the plan, too. The control plane itself compares, in a dry run: the
+apply of a plan without changes writes nothing. Secrets are not shown.
 
 + is created, ~ is changed, ± is replaced, - is deleted, → is what follows, ! is a warning.`,
 		Example: `  sudo regiond plan -f region.yaml

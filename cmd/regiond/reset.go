@@ -17,12 +17,12 @@ func newResetCommand() *cobra.Command {
 	var yes, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "reset",
-		Short: "Remove the region and everything regiond made on this host",
-		Long: `Remove the region and everything regiond made on this host, and nothing else: the service, the control
-plane with all its data, OpenStack's databases, pods, mounts, network devices and files. What it would
-do is printed first, and done after the region's name was typed.
+		Short: "Tear down the region on this host",
+		Long: `Tear down the region on this host: remove what regiond created, and nothing else: the service, the control
+plane with all its data, OpenStack's databases, pods, mounts, network devices and files. It prints
+first what it would do, and does it once you have typed the region's name.
 
-Servers are left as they are. It needs no API, and can be run again after it was interrupted.`,
+Servers are left as they are. It does not need the API, and can be run again after an interruption.`,
 		Example: `  regiond reset --dry-run
   regiond reset
   regiond reset --data-dir /srv/regiond --yes`,
@@ -36,14 +36,14 @@ Servers are left as they are. It needs no API, and can be run again after it was
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be done and do nothing")
 	return cmd
 }
 
 func reset(cmd *cobra.Command, dataDir string, yes, dryRun bool) error {
 	if os.Geteuid() != 0 {
-		return errors.New("resetting takes root: sudo regiond reset ...")
+		return errors.New("reset needs root: sudo regiond reset ...")
 	}
 	plan, err := bootstrap.PlanReset(cmd.Context(), dataDir)
 	if err != nil {

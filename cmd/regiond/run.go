@@ -29,9 +29,9 @@ func newRunCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Run a region's seed host in the foreground",
 		Long: `Run a region's seed host in the foreground: check the host, start the control plane, and run the
-region's controllers until the process is told to stop. Pods and servers go on while it is stopped.
+region's controllers until the process is stopped. Pods and servers keep running meanwhile.
 
-It can be started again at any time on the same data and continues. Progress goes to standard error,
+Started again on the same data, it continues. Progress goes to standard error,
 details to DATA-DIR/log/regiond.log and to one log for each component beside it.`,
 		Example: `  sudo regiond run -f region.yaml
   sudo regiond run -f region.yaml --log-format json`,

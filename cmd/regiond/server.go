@@ -42,7 +42,7 @@ it is found again by its BMC. What is on its disk is left alone. When it has lef
 region.yaml and delete it: regiond kubectl delete server NAME. To have it back instead: regiond kubectl
 patch server NAME --type merge -p '{"spec":{"retired":false}}'.
 
-It can be repeated at any time, and continues where it was cut off.`,
+It can be run again at any time, and continues where it was interrupted.`,
 		Example: `  sudo regiond server retire node7
   sudo regiond server retire node7 --yes
   sudo regiond server retire node7 --force    # its BMC is dead, and you have pulled its plug`,
@@ -87,10 +87,10 @@ It can be repeated at any time, and continues where it was cut off.`,
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&force, "force", false, "go on although it can't be seen that the machine is off")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&force, "force", false, "continue although the machine can't be seen to be off")
 	cmd.Flags().StringSliceVar(&abandon, "abandon-guests", nil,
-		"OpenStack clusters that can't be asked, and whose guests on the host may be lost")
+		"OpenStack clusters that do not answer and whose guests on the host may be lost")
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long it may take")
 	return cmd
 }

@@ -69,7 +69,7 @@ Hosts that regiond did not install are accepted by their name, too.`, hostkey.Wi
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
 	return cmd
 }
