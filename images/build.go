@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,7 +97,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, node, work string) (*Re
 		result.Reused = true
 	} else {
 		if !errors.Is(err, fs.ErrNotExist) {
-			c.Log.Warn("image is damaged and is built again", "version", version, "error", err)
+			c.Log.Warn("image is damaged and is built again", slog.String("version", version), slog.Any("error", err))
 		}
 		if err := debian.CheckPrerequisites(os.Geteuid(), prerequisites, debian.FileExists); err != nil {
 			return nil, err

@@ -68,7 +68,7 @@ func (c *Config) validate() error {
 
 func (c *Config) report(stage, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	c.Log.Debug("image build", "stage", stage, "message", message)
+	c.Log.Debug("image build", slog.String("stage", stage), slog.String("message", message))
 	if c.Progress != nil {
 		c.Progress(Event{Stage: stage, Message: message})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -77,7 +78,7 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 				c.report(StagePackages, "%s", step)
 				return
 			}
-			c.Log.Debug("mmdebstrap", "line", line)
+			c.Log.Debug("mmdebstrap", slog.String("line", line))
 		},
 	}.Run(ctx)
 	if err != nil {

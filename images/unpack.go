@@ -31,8 +31,9 @@ func Rootfs(dir string) (string, error) {
 	return root.archive(), nil
 }
 
-// Unpack makes in a new folder what the root partition of a server holds, agent and units included, for a system that is started from
-// a folder. The image is built first if need be. The folder appears complete or not at all.
+// Unpack makes in a new folder what the root partition of a server holds, agent and units included,
+// for a system that is started from a folder. The image is built first if need be. The folder
+// appears complete or not at all.
 func Unpack(ctx context.Context, c Config, dir string) (*Result, error) {
 	result, err := Build(ctx, c)
 	if err != nil {
@@ -81,8 +82,8 @@ func Unpack(ctx context.Context, c Config, dir string) (*Result, error) {
 // guestDir is beside the root file system: what the test guest's disk (images/guest) is made of.
 const guestDir = "guest"
 
-// GuestParts returns the folder with the parts of the test guest's disk that belong to the current image: boot.img and core.img of
-// GRUB, and ipxe.lkrn.
+// GuestParts returns the folder with the parts of the test guest's disk that belong to the current
+// image: boot.img and core.img of GRUB, and ipxe.lkrn.
 func GuestParts(dir string) (string, error) {
 	archive, err := Rootfs(dir)
 	if err != nil {

@@ -1,9 +1,10 @@
 package guest
 
-// console is the disk's boot code. Debian builds iPXE without a serial console, and OpenStack's console log is the serial port. So
-// before GRUB is loaded, this makes the BIOS's video service (INT 10h), by which GRUB and iPXE print, send every character to COM1
-// too. It keeps itself in the topmost KiB of base memory, which nobody uses that asks the BIOS how much there is.
-// x86 code for real mode, the instructions in AT&T's notation.
+// console is the disk's boot code. Debian builds iPXE without a serial console, and OpenStack's
+// console log is the serial port. So before GRUB is loaded, this makes the BIOS's video service
+// (INT 10h), by which GRUB and iPXE print, send every character to COM1 too. It keeps itself in the
+// topmost KiB of base memory, which nobody uses that asks the BIOS how much there is. x86 code for
+// real mode, the instructions in AT&T's notation.
 var console = []byte{
 	// interrupts off; DS = SS = 0, stack below this code
 	0xfa,       // cli

@@ -44,8 +44,9 @@ func disk(p parts, script string) ([]byte, error) {
 	image := make([]byte, sectorEnd*diskimage.SectorSize)
 	copy(image, console)
 	binary.LittleEndian.PutUint16(image[diskimage.SectorSize-2:], 0xaa55) // or the BIOS does not boot it
-	// What is marked as bootable has to have a partition, or Nova refuses it as unsafe (oslo_utils.imageutils, check_mbr_partitions).
-	// Nobody looks into it. Entry as in the MBR: active, type Linux, first sector, number of sectors; no CHS addresses.
+	// What is marked as bootable has to have a partition, or Nova refuses it as unsafe
+	// (oslo_utils.imageutils, check_mbr_partitions). Nobody looks into it. Entry as in the MBR:
+	// active, type Linux, first sector, number of sectors; no CHS addresses.
 	entry := image[partitionTable:]
 	entry[0], entry[4] = 0x80, 0x83
 	binary.LittleEndian.PutUint32(entry[8:], sectorGRUB)

@@ -1,7 +1,8 @@
-// Package guest makes the test guest: a disk of 2 MiB that boots in seconds, even where every instruction is emulated twice. It is
-// Debian's iPXE with a script (guest.ipxe). The guest takes an address by DHCP, asks the metadata service who it is, runs its user
-// data if that is an iPXE script, answers pings from then on, and says on its serial console what came of each step. These lines are
-// its only interface:
+// Package guest makes the test guest: a disk of 2 MiB that boots in seconds, even where every
+// instruction is emulated twice. It is Debian's iPXE with a script (guest.ipxe). The guest takes an
+// address by DHCP, asks the metadata service who it is, runs its user data if that is an iPXE
+// script, answers pings from then on, and says on its serial console what came of each step. These
+// lines are its only interface:
 //
 //	GUEST-START
 //	GUEST-DHCP-OK 10.0.0.5

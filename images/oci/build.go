@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -108,7 +109,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, layout string) (*Result
 func (c *Config) reusable(rec *recipe, layout string) (Set, bool) {
 	current, err := Current(c.Dir, c.Release)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.Log.Warn("component images are built again", "release", c.Release, "error", err)
+		c.Log.Warn("component images are built again", slog.String("release", c.Release), slog.Any("error", err))
 	}
 	if err != nil || c.Refresh || current.Recipe != rec.key {
 		return Set{}, false
@@ -225,7 +226,7 @@ func lockedError(release string, changes []debian.Change) error {
 func (c *Config) whole(layout string, set Set) bool {
 	for _, name := range set.Names() {
 		if _, err := blobsOf(layout, set.Images[name].Digest); err != nil {
-			c.Log.Warn("component images are not whole and are built again", "image", name, "error", err)
+			c.Log.Warn("component images are not whole and are built again", slog.String("image", name), slog.Any("error", err))
 			return false
 		}
 	}

@@ -66,7 +66,7 @@ func (c *Config) validate() error {
 
 func (c *Config) report(layer, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
-	c.Log.Debug("component images", "release", c.Release, "layer", layer, "message", message)
+	c.Log.Debug("component images", slog.String("release", c.Release), slog.String("layer", layer), slog.String("message", message))
 	if c.Progress != nil {
 		c.Progress(Event{Release: c.Release, Layer: layer, Message: message})
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -135,8 +136,8 @@ func readBuilt(layout, dir string) (*built, error) {
 	return &done, nil
 }
 
-// bootstrap makes the base layer's tree. The lists of packages stay in it for the layers above, and so do the build's own files; packing
-// leaves them out.
+// bootstrap makes the base layer's tree. The lists of packages stay in it for the layers above, and
+// so do the build's own files; packing leaves them out.
 func (b *build) bootstrap(ctx context.Context, name string) error {
 	users, script := filepath.Join(b.dir, "users"), filepath.Join(b.dir, "base.sh")
 	var lines strings.Builder
@@ -207,7 +208,7 @@ func (b *build) env(more ...string) []string {
 }
 
 func (b *build) debug(line string) {
-	b.config.Log.Debug("component images", "release", b.release, "line", line)
+	b.config.Log.Debug("component images", slog.String("release", b.release), slog.String("line", line))
 }
 
 // installed lists the packages of a layer and those below.

@@ -57,7 +57,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 	images, err := h.index.read()
 	if err != nil {
-		h.log.Error("images are not served", "error", err)
+		h.log.Error("images are not served", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, codeUnknown, "the images' index can't be read; see regiond's log on the seed host")
 		return
 	}
@@ -91,7 +91,7 @@ func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 func (h *handler) blob(w http.ResponseWriter, r *http.Request, digest v1.Hash, media string) {
 	f, err := os.Open(oci.BlobPath(h.index.layout, digest))
 	if err != nil {
-		h.log.Error("blob is not served", "error", err)
+		h.log.Error("blob is not served", slog.Any("error", err))
 		status := http.StatusInternalServerError
 		if errors.Is(err, fs.ErrNotExist) {
 			status = http.StatusNotFound
@@ -102,7 +102,7 @@ func (h *handler) blob(w http.ResponseWriter, r *http.Request, digest v1.Hash, m
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		h.log.Error("blob is not served", "error", err)
+		h.log.Error("blob is not served", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("%s can't be read; see regiond's log on the seed host", digest))
 		return
 	}

@@ -60,7 +60,8 @@ func pulling(ctx context.Context, imageDir, distribution string) (figures []figu
 	return []figure{{name: "registry: share of distribution's time to pull", value: 100 * f.Share(), limit: limitPull, unit: "%"}}, speed, nil
 }
 
-// building the node image in an empty folder, beside mmdebstrap alone with the same packages. Both fetch them from the same mirror.
+// building the node image in an empty folder, beside mmdebstrap alone with the same packages. Both
+// fetch them from the same mirror.
 func building(ctx context.Context, regiond string) (figures []figure, speed string, err error) {
 	dir, err := os.MkdirTemp("", "regiond-bench-")
 	if err != nil {

@@ -89,12 +89,8 @@ func TestWords(t *testing.T) {
 
 // Names are the field's: what is declared is desired.
 func TestNames(t *testing.T) {
-	rooms := []string{"components/cluster", "components/rollout"}
 	homely := regexp.MustCompile(`^[Ww]ish|Wish|^doubt`)
-	sources(t, func(name string, set *token.FileSet, file *ast.File) {
-		if in(name, rooms) {
-			return
-		}
+	sources(t, func(_ string, set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if id, ok := n.(*ast.Ident); ok && homely.MatchString(id.Name) {
 				t.Errorf("%s: %s; say desired, or what it is", set.Position(id.Pos()), id.Name)
@@ -107,7 +103,7 @@ func TestNames(t *testing.T) {
 // Attributes of logs have types: slog.String("server", name) and not "server", name, which may lose
 // its value or its name.
 func TestLogsHaveTypedAttributes(t *testing.T) {
-	rooms := []string{"bootstrap", "images", "test/lab"}
+	rooms := []string{"bootstrap", "test/lab"}
 	first := map[string]int{"Debug": 1, "Info": 1, "Warn": 1, "Error": 1, "DebugContext": 2, "InfoContext": 2, "WarnContext": 2, "ErrorContext": 2, "With": 0}
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {
 		if strings.HasSuffix(name, "_test.go") || in(name, rooms) || !importsPath(file, "log/slog") {
@@ -140,7 +136,7 @@ func importsPath(file *ast.File, path string) bool {
 // Comments fit a window beside another.
 func TestCommentsAreNotWide(t *testing.T) {
 	const most = 130
-	rooms := []string{"bootstrap", "components", "images", "node", "test/bench", "test/e2e", "test/lab"}
+	rooms := []string{"bootstrap", "components", "node", "test/e2e", "test/lab"}
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {
 		if in(name, rooms) {
 			return

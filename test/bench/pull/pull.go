@@ -1,6 +1,6 @@
-// Package pull measures how long it takes to pull all component images: from regiond's registry beside `distribution`, the registry
-// that most others are made of, in Debian's build. Both serve the same blobs on the loopback interface, over TLS, to clients that
-// show certificates.
+// Package pull measures how long it takes to pull all component images: from regiond's registry
+// beside `distribution`, the registry that most others are made of, in Debian's build. Both serve
+// the same blobs on the loopback interface, over TLS, to clients that show certificates.
 package pull
 
 import (

@@ -1,5 +1,6 @@
-// Package render measures how long the configuration of compute nodes takes: regiond's renderer beside Debian's ansible, which renders
-// the same files of the templates that regiond translated for it.
+// Package render measures how long the configuration of compute nodes takes: regiond's renderer
+// beside Debian's ansible, which renders the same files of the templates that regiond translated
+// for it.
 package render
 
 import (
