@@ -7,7 +7,8 @@
 //	GUEST-START
 //	GUEST-DHCP-OK 10.0.0.5
 //	GUEST-METADATA-OK b2c0ab1e-…      the instance's UUID, as its SMBIOS has it
-//	GUEST-USER-DATA-OK                user data was an iPXE script and has ended (GUEST-USER-DATA-NONE: there is none, or it is none)
+//	GUEST-USER-DATA-OK                user data was an iPXE script and has ended
+//	GUEST-USER-DATA-NONE              there was none, or it was not a script
 //	GUEST-UP
 //
 // The disk is raw, boots by BIOS on the machine types pc and q35, and needs 96 MiB of memory.
