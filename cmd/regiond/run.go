@@ -21,6 +21,7 @@ import (
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/systemd"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region/span/export"
 )
 
 func newRunCommand() *cobra.Command {
@@ -68,6 +69,13 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	output := &lumberjack.Logger{Filename: bootstrap.LogPath(dataDir), MaxSize: 50, MaxBackups: 3}
 	log := slog.New(logHandler(output, format, level))
 	captureLogs(log)
+	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
+		stop, err := export.Start(cmd.Context(), version, log)
+		if err != nil {
+			return fmt.Errorf("traces: %w", err)
+		}
+		defer stop()
+	}
 	// A region that runs starts with what it has: what is wrong with its declaration is refused when
 	// it is applied.
 	problems, err := openstack.Check(doc, nil)
