@@ -39,6 +39,7 @@ import (
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/span"
 )
 
 // Config of the OpenStack side of a region.
@@ -243,7 +244,7 @@ func (c *Controller) setup(m ctrl.Manager, metadata cache.Cache, registry promet
 		Named("openstackcluster").
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2, CacheSyncTimeout: syncTimeout,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 30*time.Second)}).
-		Complete(c)
+		Complete(span.Reconciler("openstackcluster", c))
 }
 
 // metadataOf is what a watch of a core kind's metadata asks for.

@@ -81,6 +81,8 @@ type observations struct {
 	}
 	// leaving are the hosts that leave the cluster, by name.
 	leaving map[string]*surveyed
+	// running are the jobs that were seen to run, by their UIDs.
+	running map[types.UID]bool
 }
 
 // surveyed is what a cluster said of a host when it was asked.

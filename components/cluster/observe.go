@@ -218,6 +218,7 @@ func (t *reconciliation) present(ctx context.Context) error {
 func (t *reconciliation) progress(ctx context.Context, w *Workload, live client.Object) error {
 	if job, ok := live.(*batchv1.Job); ok {
 		w.Failed = failedAt(job)
+		t.seen.time(job)
 	}
 	u, err := asUnstructured(live)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/components/service"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/span"
 )
 
 // Prober asks real services.
@@ -133,7 +134,9 @@ func (t *reconciliation) login(ctx context.Context) {
 
 func (t *reconciliation) pass(ctx context.Context, name string) Probe {
 	begin := t.Now()
+	ctx, done := span.Start(ctx, "gate "+name, t.cluster.Name)
 	err := t.prove(ctx, name)
+	done(err)
 	end := t.Now()
 	t.metrics.probed(t.cluster.Name, name, end.Sub(begin), err)
 	p := Probe{Of: t.fingerprint(name), Time: end}

@@ -15,6 +15,7 @@ import (
 
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/span"
 )
 
 // fieldOwner of what region.yaml says of a server (server-side apply). Other fields, such as
@@ -49,7 +50,7 @@ func (s *Static) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 func (s *Static) SetupWithManager(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("static-servers").
 		For(&region.Region{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}, named(s.RegionName))).
-		Complete(s)
+		Complete(span.Reconciler("static-servers", s))
 }
 
 func named(name string) predicate.Predicate {

@@ -23,6 +23,7 @@ import (
 	"regiond.dev/regiond/region/condition"
 	"regiond.dev/regiond/region/event"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/span"
 )
 
 // maxMessage bounds what an installer can put into a status, in bytes.
@@ -217,6 +218,13 @@ func (s *Server) tell(srv *region.Server, before *region.InstallationStatus) {
 	now := srv.Status.Installation
 	if now == nil || before != nil && before.Stage == now.Stage {
 		return
+	}
+	if now.Started != nil && now.LastReport != nil {
+		var err error
+		if now.Stage == region.StageFailed {
+			err = errors.New(now.Message)
+		}
+		span.Past("installation until "+string(now.Stage), srv.Name, now.Started.Time, now.LastReport.Time, err)
 	}
 	reason, note := "Installation"+string(now.Stage), "the installer reported from RAM"
 	switch {

@@ -13,6 +13,7 @@ import (
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/event"
+	"regiond.dev/regiond/region/span"
 )
 
 // Timeouts of one exchange with a BMC. Powering off and on is waited for until it is observed.
@@ -174,6 +175,7 @@ func (c *Controller) survey(ctx context.Context, s *region.Server, ask func(ctx 
 func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Target, version string, action Action) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
+	ctx, done := span.Start(ctx, "order "+actionName(action), s.Name)
 	var err error
 	power := region.PowerOn
 	consent := region.Consent("")
@@ -191,6 +193,7 @@ func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Tar
 			err = c.BMCs.SetPower(ctx, access, region.PowerOn)
 		}
 	}
+	done(err)
 	log := c.Log.With(slog.String("server", s.Name), slog.String("action", actionName(action)), slog.String("consent", string(consent)))
 	o := c.observations.get(s.UID)
 	o.Observation = Observation{Outcome: OutcomeAnswered, Time: c.Now(), Power: power, CredentialsVersion: version, Generation: s.Generation}
