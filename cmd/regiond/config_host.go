@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,9 +46,12 @@ func hostOutputs(name string, p *region.Profile) ([]configgen.Output, error) {
 	if refused != nil {
 		return nil, fmt.Errorf("network of profile %s: %s", p.Name, refused.Message)
 	}
-	dir := "nodes/" + name
+	dir, arguments := "nodes/"+name, ""
+	for _, argument := range p.KernelArguments {
+		arguments += argument + "\n"
+	}
 	outputs := []configgen.Output{{Name: dir + "/kernel-arguments", Role: configgen.RoleCompute, Node: name,
-		Content: []byte(strings.Join(p.KernelArguments, "\n") + "\n")}}
+		Content: []byte(arguments)}}
 	for _, f := range node.RenderNetwork(network) {
 		path := node.NetworkDir + "/" + f.Name
 		outputs = append(outputs, configgen.Output{Name: dir + path, Role: configgen.RoleCompute, Node: name, Content: []byte(f.Content),
