@@ -86,7 +86,10 @@ func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclara
 	return problems
 }
 
-// otherDebian warns of a release whose packages are of another Debian than the hosts'.
+// otherDebian warns of a release whose packages are of another Debian than the hosts'. It works, and is no more than a warning: hosts are
+// configured for the release that they run, and OpenStack supports compute services that are one SLURP release behind their control
+// plane, as those of epoxy are behind gazpacho (OpenStack TC resolution of 2022-02-10). Hosts that are ahead of it can't be declared:
+// there is no node image of a later Debian.
 func otherDebian(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) check.Problems {
 	debian := oci.Debian(string(d.Release))
 	if debian == "" || debian == r.Spec.Images.Node {
