@@ -27,7 +27,6 @@ that regiond generates, encrypted at rest, and never shown. In region.yaml an op
 		Example: `  regiond secret set general ldap-password --from-file ldap.txt
   regiond secret list general`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newSecretSetCommand(), newSecretListCommand())
 	return cmd
@@ -77,13 +76,15 @@ Services that have the secret in their configuration are restarted with the new 
 	}
 	where.add(cmd)
 	cmd.Flags().StringVar(&file, "from-file", "", "file with the secret, - for standard input")
-	_ = cmd.MarkFlagRequired("from-file") // fails for a flag that does not exist
 	return cmd
 }
 
 // readSecret reads a secret from a file without the line break at its end. Errors do not show it.
 func readSecret(in io.Reader, file string) (string, error) {
 	name := "standard input"
+	if file == "" {
+		return "", invalid(errors.New("--from-file is missing: name the file with the secret, or - for standard input"))
+	}
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
