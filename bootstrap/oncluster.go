@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -102,7 +103,7 @@ func (r *run) retry(effect func(context.Context) error) func(context.Context) er
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, applyTimeout, true, func(ctx context.Context) (bool, error) {
 			if last = effect(ctx); last != nil {
-				r.log.Debug("not applied yet", "error", last)
+				r.log.Debug("not applied yet", slog.Any("error", last))
 			}
 			return last == nil, nil
 		})
@@ -132,7 +133,7 @@ func (r *run) applyRegion(ctx context.Context) error {
 	r.importer = credentials.NewImporter(r.client, r.region.Spec.Hardware.Credentials)
 	r.state.watchProblems(r.importer.Problems)
 	if err := r.importer.Sync(ctx); err != nil {
-		r.log.Error("credentials not imported", "error", err)
+		r.log.Error("credentials not imported", slog.Any("error", err))
 	}
 	desired, err := r.region.Desired()
 	if err != nil {
@@ -219,7 +220,7 @@ func (r *run) started(life context.Context) {
 	r.state.enter("running", now())
 	r.state.setReady(true)
 	r.progress(fmt.Sprintf("region %s is up; `regiond status` shows it", r.region.Name))
-	r.log.Info("region is up", "region", r.region.Name)
+	r.log.Info("region is up", slog.String("region", r.region.Name))
 	if r.config.Ready != nil {
 		r.config.Ready()
 	}

@@ -172,7 +172,7 @@ func checkHost(ctx context.Context, wants preflight.Wants, files []region.Creden
 func (r *run) tellPreflight(report preflight.Report) {
 	for _, x := range report {
 		if x.Status == preflight.Warn {
-			r.log.Warn("preflight", "check", x.Check, "found", x.Message, "fix", x.Fix)
+			r.log.Warn("preflight", slog.String("check", x.Check), slog.String("found", x.Message), slog.String("fix", x.Fix))
 			r.progress(fmt.Sprintf("warning: %s: %s; fix: %s", x.Check, x.Message, x.Fix))
 		}
 	}
@@ -187,7 +187,7 @@ func (r *run) serveStatus(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		if err := daemon.Serve(ctx, daemon.SocketPath(r.dataDir), r.state.read); err != nil {
-			r.log.Error("status is not served", "error", err)
+			r.log.Error("status is not served", slog.Any("error", err))
 		}
 	}()
 	return func() {

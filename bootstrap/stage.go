@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) e
 	}
 	begun := now()
 	r.state.enter(s.doing, begun)
-	r.log.Info("stage begins", "stage", s.name, "detail", s.detail)
+	r.log.Info("stage begins", slog.String("stage", s.name), slog.String("detail", s.detail))
 	told := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -47,10 +48,10 @@ func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) e
 	<-told
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.doing, err)
-		r.log.Error("stage failed", "stage", s.name, "error", err)
+		r.log.Error("stage failed", slog.String("stage", s.name), slog.Any("error", err))
 		return errors.Join(err, r.journal.End(s.name, err))
 	}
-	r.log.Info("stage ends", "stage", s.name, "took", now().Sub(begun))
+	r.log.Info("stage ends", slog.String("stage", s.name), slog.Duration("took", now().Sub(begun)))
 	r.progress(s.done)
 	return r.journal.End(s.name, nil)
 }

@@ -32,7 +32,7 @@ func (i *Importer) Watch(ctx context.Context, log *slog.Logger) error {
 	// Directories, not files: editors and configuration management replace a file by renaming over it.
 	for _, c := range i.credentials {
 		if err := w.Add(filepath.Dir(c.File)); err != nil {
-			log.Warn("credentials file is read every minute only", "credentials", c.Name, "file", c.File, "error", err)
+			log.Warn("credentials file is read every minute only", slog.String("credentials", c.Name), slog.String("file", c.File), slog.Any("error", err))
 		}
 	}
 	tick := time.NewTicker(every)
@@ -48,14 +48,14 @@ func (i *Importer) Watch(ctx context.Context, log *slog.Logger) error {
 			}
 			continue
 		case err := <-w.Errors:
-			log.Warn("watching credentials files", "error", err)
+			log.Warn("watching credentials files", slog.Any("error", err))
 			continue
 		case <-due:
 			due = nil
 		case <-tick.C:
 		}
 		if err := i.Sync(ctx); err != nil && ctx.Err() == nil {
-			log.Error("credentials not imported", "error", err)
+			log.Error("credentials not imported", slog.Any("error", err))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (c *component) run(life context.Context) {
 	output := newLogFile(c.s.config.LogDir, c.spec.Name)
 	defer func() {
 		if err := output.Close(); err != nil {
-			c.log.Warn("closing the component's log", "error", err)
+			c.log.Warn("closing the component's log", slog.Any("error", err))
 		}
 	}()
 	failures := 0
@@ -48,11 +48,11 @@ func (c *component) run(life context.Context) {
 		started := c.s.config.Clock.Now()
 		exit, asked := c.once(life, output)
 		if life.Err() != nil {
-			c.log.Info("component stopped", "exit", exit)
+			c.log.Info("component stopped", slog.Any("exit", exit))
 			return
 		}
 		if asked {
-			c.log.Info("component ended as asked; starting it again", "exit", exit)
+			c.log.Info("component ended as asked; starting it again", slog.Any("exit", exit))
 			continue
 		}
 		if c.s.config.Clock.Since(started) >= stableRun {
@@ -60,7 +60,7 @@ func (c *component) run(life context.Context) {
 		}
 		failures++
 		wait := backOff(failures)
-		c.log.Warn("component ended; starting it again", "exit", exit, "in", wait)
+		c.log.Warn("component ended; starting it again", slog.Any("exit", exit), slog.Duration("in", wait))
 		c.s.update(c, func(s *Component) { s.LastExit = exit })
 		select {
 		case <-life.Done():
@@ -90,7 +90,7 @@ func (c *component) once(life context.Context, output *logFile) (exit string, as
 		<-probed
 		c.s.update(c, func(s *Component) { s.PID, s.Ready, s.Since, s.Waiting = 0, false, time.Time{}, "" })
 		if err := os.Remove(c.s.pidFile(c.spec.Name)); err != nil && !os.IsNotExist(err) {
-			c.log.Warn("removing the pid file", "error", err)
+			c.log.Warn("removing the pid file", slog.Any("error", err))
 		}
 	}()
 	for {
@@ -127,16 +127,16 @@ func (c *component) restartAsked() bool {
 // terminate ends the process within its deadline and returns how it ended.
 func (c *component) terminate(cmd *exec.Cmd, done <-chan error) string {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.log.Warn("asking the component to stop", "error", err)
+		c.log.Warn("asking the component to stop", slog.Any("error", err))
 	}
 	select {
 	case err := <-done:
 		return exitText(cmd, err)
 	case <-time.After(c.spec.StopTimeout): // the kernel's time, not the clock of tests: a real process is waited for
 	}
-	c.log.Warn("component did not stop in time; killing it", "after", c.spec.StopTimeout)
+	c.log.Warn("component did not stop in time; killing it", slog.Duration("after", c.spec.StopTimeout))
 	if err := cmd.Process.Kill(); err != nil {
-		c.log.Warn("killing the component", "error", err)
+		c.log.Warn("killing the component", slog.Any("error", err))
 	}
 	return exitText(cmd, <-done)
 }
@@ -180,9 +180,9 @@ func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 		return nil, nil, fmt.Errorf("starting %s: %w", c.spec.Path, err)
 	}
 	if err := writePIDFile(c.s.pidFile(c.spec.Name), cmd.Process.Pid); err != nil {
-		c.log.Warn("a crash of regiond would leave this component unknown", "error", err)
+		c.log.Warn("a crash of regiond would leave this component unknown", slog.Any("error", err))
 	}
-	c.log.Info("component started", "pid", cmd.Process.Pid)
+	c.log.Info("component started", slog.Int("pid", cmd.Process.Pid))
 	c.s.update(c, func(s *Component) {
 		if c.launched {
 			s.Restarts++

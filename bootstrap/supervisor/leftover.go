@@ -109,7 +109,7 @@ func (id identity) end(ctx context.Context, timeout time.Duration, log *slog.Log
 		signal unix.Signal
 		wait   time.Duration
 	}{{unix.SIGTERM, timeout}, {unix.SIGKILL, 5 * time.Second}} {
-		log.Warn("ending a process left by an earlier run", "pid", id.pid, "signal", step.signal.String())
+		log.Warn("ending a process left by an earlier run", slog.Int("pid", id.pid), slog.String("signal", step.signal.String()))
 		if err := unix.PidfdSendSignal(fd, step.signal, nil, 0); errors.Is(err, unix.ESRCH) {
 			return nil
 		} else if err != nil {

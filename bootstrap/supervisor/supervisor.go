@@ -102,7 +102,7 @@ func New(config Config, specs []Spec) (*Supervisor, error) {
 			spec.StopTimeout = 15 * time.Second
 		}
 		names = append(names, spec.Name)
-		s.components = append(s.components, &component{spec: spec, s: s, log: config.Log.With("component", spec.Name), state: Component{Name: spec.Name}, poke: make(chan struct{}, 1)})
+		s.components = append(s.components, &component{spec: spec, s: s, log: config.Log.With(slog.String("component", spec.Name)), state: Component{Name: spec.Name}, poke: make(chan struct{}, 1)})
 	}
 	return s, nil
 }

@@ -28,7 +28,7 @@ func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 		if len(doomed) == 0 {
 			return errors.Join(all, removeShimSockets(socket))
 		}
-		log.Info("ending pods' processes", "count", len(doomed))
+		log.Info("ending pods' processes", slog.Int("count", len(doomed)))
 		// Again until none is left: a shim may have started one meanwhile.
 		for _, p := range doomed {
 			if err := kill(ctx, p); err != nil {

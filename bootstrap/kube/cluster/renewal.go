@@ -89,7 +89,7 @@ func (r *renewal) run(ctx context.Context) {
 		case <-r.clock.After(renewInterval):
 		}
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("certificates are not all renewed and in use; `regiond status` shows which ends first", "trying again in", renewInterval, "error", err)
+			r.log.Error("certificates are not all renewed and in use; `regiond status` shows which ends first", slog.Duration("retryIn", renewInterval), slog.Any("error", err))
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (r *renewal) run(ctx context.Context) {
 func (r *renewal) look(ctx context.Context) error {
 	renewed, err := r.renew()
 	if len(renewed) > 0 {
-		r.log.Info("certificates renewed", "certificates", renewed)
+		r.log.Info("certificates renewed", slog.Any("certificates", renewed))
 	}
 	// What could be renewed is to be used, whatever else failed.
 	err = errors.Join(err, r.publish())
@@ -107,7 +107,7 @@ func (r *renewal) look(ctx context.Context) error {
 		return errors.Join(err, failed)
 	}
 	for _, component := range outdated(r.users, r.startedWith, now) {
-		r.log.Info("restarting a component for its renewed certificates", "component", component)
+		r.log.Info("restarting a component for its renewed certificates", slog.String("component", component))
 		if failed := r.restart(ctx, component); failed != nil {
 			return errors.Join(err, failed) // no more of them go down while one does not come back
 		}
