@@ -16,8 +16,9 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// owners make the entries of the data directory as they do in a region. Those that the control plane's start makes are compared with the
-// table by the integration test of bootstrap/kube/cluster.
+// owners make the entries of the data directory as they do in a region. Those that the control
+// plane's start makes are compared with the table by the integration test of
+// bootstrap/kube/cluster.
 var owners = map[datadir.Name]func(dir string) error{
 	datadir.Run: func(dir string) error {
 		lock, err := bootstrap.TakeLock(dir)
@@ -73,7 +74,8 @@ func byControlPlane(n datadir.Name) func(string) error {
 	}
 }
 
-// What reset does not know it would call foreign and leave: OpenStack's databases were, and the next region was refused because of them.
+// What reset does not know it would call foreign and leave: OpenStack's databases were, and the
+// next region was refused because of them.
 func TestResetKnowsWhatEveryOwnerMakes(t *testing.T) {
 	dir := t.TempDir()
 	for _, e := range datadir.Entries() {

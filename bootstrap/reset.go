@@ -255,8 +255,9 @@ func (r Reset) removeData(report func(string, ...any)) error {
 	return nil
 }
 
-// remove removes an entry unless something is mounted in the data directory: what a mount shows of the host or of a pod's volume would
-// be removed with it. It is looked for before each entry, because others mount at any time.
+// remove removes an entry unless something is mounted in the data directory: what a mount shows of
+// the host or of a pod's volume would be removed with it. It is looked for before each entry,
+// because others mount at any time.
 func (r Reset) remove(path string) error {
 	left, err := cluster.MountsBelow(r.DataDir)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package datadir is the table of what a control host keeps in its data directory: who makes each entry, with which mode, what is in
-// it, and whether a backup needs it. Every path in the directory begins with a Name of this table, so that reset, which removes the
-// entries, knows all of them.
+// Package datadir is the table of what a control host keeps in its data directory: who makes each
+// entry, with which mode, what is in it, and whether a backup needs it. Every path in the directory
+// begins with a Name of this table, so that reset, which removes the entries, knows all of them.
 package datadir
 
 import (
@@ -74,8 +74,8 @@ var entries = []Entry{
 // Entries are all rows in the order in which a reset removes them.
 func Entries() []Entry { return slices.Clone(entries) }
 
-// Find returns the row of an entry of a data directory by its file name. Files that were being written when regiond was killed belong
-// to the row of the file that they were to be.
+// Find returns the row of an entry of a data directory by its file name. Files that were being
+// written when regiond was killed belong to the row of the file that they were to be.
 func Find(fileName string) (Entry, bool) {
 	for _, e := range entries {
 		if fileName == string(e.Name) {
@@ -110,8 +110,8 @@ func (n Name) Make(dataDir string) error {
 	return nil
 }
 
-// Resolve follows the symbolic links in the path of a data directory, which need not exist yet. The kernel names mounts by their real
-// path, so everything that is started or removed goes by it.
+// Resolve follows the symbolic links in the path of a data directory, which need not exist yet. The
+// kernel names mounts by their real path, so everything that is started or removed goes by it.
 func Resolve(dataDir string) (string, error) {
 	path, err := filepath.Abs(dataDir)
 	if err != nil {

@@ -61,10 +61,11 @@ func Mark(dataDir string, o Owner) (Owner, error) {
 // LockFile is the name of the lock in the folder Run. It is made before anything else.
 const LockFile = "regiond.lock"
 
-// IsOurs tells whether a directory is a data directory of regiond. Names like bin, log and run are in many directories, so it takes
-// evidence that nothing else makes: the mark; the record of an installation that was never started; or, of a start that did not come
-// as far as the mark and of versions that made none, the lock together with the journal or the region's authority. The lock alone
-// is what an interrupted reset of those versions leaves.
+// IsOurs tells whether a directory is a data directory of regiond. Names like bin, log and run are
+// in many directories, so it takes evidence that nothing else makes: the mark; the record of an
+// installation that was never started; or, of a start that did not come as far as the mark and of
+// versions that made none, the lock together with the journal or the region's authority. The lock
+// alone is what an interrupted reset of those versions leaves.
 func IsOurs(dataDir string) (bool, error) {
 	if _, err := ReadOwner(dataDir); err == nil {
 		return true, nil

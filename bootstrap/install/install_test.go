@@ -198,7 +198,8 @@ func TestNothingInstalledNothingRemoved(t *testing.T) {
 	}
 }
 
-// The installed service gets the file that was applied; one that somebody edited is kept, and without a service nothing is written.
+// The installed service gets the file that was applied; one that somebody edited is kept, and
+// without a service nothing is written.
 func TestKeepRegionFile(t *testing.T) {
 	h := newHost(t)
 	keep := func(regionYAML string) error {

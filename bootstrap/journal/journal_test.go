@@ -124,8 +124,8 @@ func TestRangesAreAddedToALandedRecord(t *testing.T) {
 	}
 }
 
-// How the file looks after a power cut: blocks that were never written, or hold something else. bbolt itself panics on these, or the
-// process dies by SIGBUS.
+// How the file looks after a power cut: blocks that were never written, or hold something else.
+// bbolt itself panics on these, or the process dies by SIGBUS.
 func TestDamagedJournalsAreReported(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, good)

@@ -13,8 +13,9 @@ import (
 // ErrDamaged is wrapped by errors about a journal whose content is not a sound database.
 var ErrDamaged = errors.New("the file is damaged")
 
-// openSound opens a journal for reading after every page of it was checked. bbolt trusts what it maps into memory: on pages that a power
-// cut left unwritten it panics, and a file that ends before its last page kills the process (SIGBUS).
+// openSound opens a journal for reading after every page of it was checked. bbolt trusts what it
+// maps into memory: on pages that a power cut left unwritten it panics, and a file that ends before
+// its last page kills the process (SIGBUS).
 func openSound(path string) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
 	switch {

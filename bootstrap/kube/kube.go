@@ -30,9 +30,9 @@ var applets = map[string]applet{
 // Applets are the names of the programs in this binary.
 func Applets() []string { return slices.Sorted(maps.Keys(applets)) }
 
-// Main runs the applet that the arguments name and ends the process with its exit code. It returns false when they name none. The
-// name is that of the program itself (a symbolic link kube-apiserver → regiond, as envtest wants it) or the first argument (regiond
-// kubectl …).
+// Main runs the applet that the arguments name and ends the process with its exit code. It returns
+// false when they name none. The name is that of the program itself (a symbolic link kube-apiserver
+// → regiond, as envtest wants it) or the first argument (regiond kubectl …).
 func Main(args []string) (handled bool) {
 	run, args := choose(args)
 	if run == nil {
@@ -48,8 +48,9 @@ func Main(args []string) (handled bool) {
 	return true
 }
 
-// nameProcess sets the name that ps, top and ss show, which the kernel cuts to 15 bytes (proc_pid_comm(5)): it is "exe" after a start
-// from /proc/self/exe. Without it the component works as well.
+// nameProcess sets the name that ps, top and ss show, which the kernel cuts to 15 bytes
+// (proc_pid_comm(5)): it is "exe" after a start from /proc/self/exe. Without it the component works
+// as well.
 func nameProcess(name string) {
 	_ = os.WriteFile("/proc/self/comm", []byte(name), 0)
 }

@@ -75,8 +75,9 @@ func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord)
 	return err
 }
 
-// Update takes, renews or releases the Lease. A renewal succeeds without an answer, too, see lease; what the API server says about
-// the Lease itself, that it was changed or deleted, is an error, after which client-go reads it.
+// Update takes, renews or releases the Lease. A renewal succeeds without an answer, too, see lease;
+// what the API server says about the Lease itself, that it was changed or deleted, is an error,
+// after which client-go reads it.
 func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Update(ctx, r)
 	switch {

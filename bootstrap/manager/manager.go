@@ -40,8 +40,8 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// New returns the manager. What is added to it runs when this host holds the Lease, unless it says by NeedLeaderElection that it runs
-// on every control host.
+// New returns the manager. What is added to it runs when this host holds the Lease, unless it says
+// by NeedLeaderElection that it runs on every control host.
 func New(c Config) (manager.Manager, error) {
 	if c.REST == nil || c.Host == "" || c.Log == nil {
 		return nil, errors.New("controller manager: REST, Host and Log are needed")

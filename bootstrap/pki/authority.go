@@ -144,9 +144,10 @@ func (a *Authority) path(name string) Pair {
 	return Pair{CertFile: filepath.Join(a.dir, name+".crt"), KeyFile: filepath.Join(a.dir, name+".key")}
 }
 
-// Issue makes sure that <name>.crt and <name>.key fit the request. A certificate that this authority signed for the same
-// subject, names and usages and that has more than a third of its life left is kept; anything else is issued anew, with a new key.
-// From then on it is Renew's to look after.
+// Issue makes sure that <name>.crt and <name>.key fit the request. A certificate that this
+// authority signed for the same subject, names and usages and that has more than a third of its
+// life left is kept; anything else is issued anew, with a new key. From then on it is Renew's to
+// look after.
 func (a *Authority) Issue(name string, r Request) (Pair, error) {
 	if name == "ca" || name == "" || filepath.Base(name) != name {
 		return Pair{}, fmt.Errorf("certificate name %q: use a plain file name other than ca", name)

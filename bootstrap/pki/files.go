@@ -37,8 +37,9 @@ type file struct {
 	content []byte
 }
 
-// writeFiles replaces files, each as a whole. All are written aside and flushed before the first takes its place, so that a full disk
-// leaves all of them as they were. Mode 0600 always: public parts are handed out by the API server, not by this folder.
+// writeFiles replaces files, each as a whole. All are written aside and flushed before the first
+// takes its place, so that a full disk leaves all of them as they were. Mode 0600 always: public
+// parts are handed out by the API server, not by this folder.
 func writeFiles(files ...file) (err error) {
 	aside := make([]*atomicfile.File, len(files))
 	defer func() {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Follow returns a function for tls.Config that gives this pair, read again when it was renewed. A pair that can't be read at first is
-// an error; later the last good one is kept.
+// Follow returns a function for tls.Config that gives this pair, read again when it was renewed. A
+// pair that can't be read at first is an error; later the last good one is kept.
 func (p Pair) Follow() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	f := &follower{pair: p}
 	if _, err := f.current(); err != nil {

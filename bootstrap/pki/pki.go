@@ -90,8 +90,9 @@ func (p *PKI) ServiceAccountPublicKey() string { return filepath.Join(p.dir, "sa
 // Dir is the directory given to Load.
 func (p *PKI) Dir() string { return p.dir }
 
-// UID identifies the region by its cluster authority: the first 16 bytes of the SHA-256 of the certificate. All control hosts of the
-// region have it, and it is the same after a backup was restored.
+// UID identifies the region by its cluster authority: the first 16 bytes of the SHA-256 of the
+// certificate. All control hosts of the region have it, and it is the same after a backup was
+// restored.
 func (p *PKI) UID() uuid.UUID {
 	sum := sha256.Sum256(p.Cluster.Certificate().Raw)
 	return uuid.UUID(sum[:16])

@@ -151,7 +151,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// regiond's own client of the API server is not restarted: it shows the renewed certificate on new connections and closes old ones.
+// regiond's own client of the API server is not restarted: it shows the renewed certificate on new
+// connections and closes old ones.
 func TestClientFollowsItsKubeconfig(t *testing.T) {
 	interval := transport.CertCallbackRefreshDuration
 	transport.CertCallbackRefreshDuration = 10 * time.Millisecond

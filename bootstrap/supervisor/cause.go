@@ -10,8 +10,8 @@ import (
 // longestCause bounds what is said of an ended process, in bytes: it is shown in a line of status.
 const longestCause = 300
 
-// cause picks from the last lines of a program what says why it ended: the first line of a panic, whose stack follows; else the last
-// message of a fatal error; else the last line.
+// cause picks from the last lines of a program what says why it ended: the first line of a panic,
+// whose stack follows; else the last message of a fatal error; else the last line.
 func cause(lines []string) string {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return l == "" })
 	if len(lines) == 0 {

@@ -65,7 +65,8 @@ func TestLinesAreRememberedAcrossWritesAndForgotten(t *testing.T) {
 	}
 }
 
-// On a full disk the log can't be written. An error would close the program's pipe, and SIGPIPE end it before it says what happened.
+// On a full disk the log can't be written. An error would close the program's pipe, and SIGPIPE end
+// it before it says what happened.
 func TestALogThatCannotBeWrittenDoesNotEndTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "x.log")); err != nil {

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// A starting component is asked often whether it is ready, by local sockets and loopback: what waits for it makes up the time of a
-// start. One that takes longer has a problem, and asking often would add to it.
+// A starting component is asked often whether it is ready, by local sockets and loopback: what
+// waits for it makes up the time of a start. One that takes longer has a problem, and asking often
+// would add to it.
 const (
 	probeInterval     = 50 * time.Millisecond
 	longProbeInterval = time.Second
@@ -195,8 +196,9 @@ func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 	return cmd, done, nil
 }
 
-// notForChildren picks the variables by which a service manager talks to this process only (sd_notify(3), sd_watchdog_enabled(3)), for
-// which etcd, containerd and the kubelet would answer; and those of a proxy, through which they would speak to each other.
+// notForChildren picks the variables by which a service manager talks to this process only
+// (sd_notify(3), sd_watchdog_enabled(3)), for which etcd, containerd and the kubelet would answer;
+// and those of a proxy, through which they would speak to each other.
 func notForChildren(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",

@@ -15,8 +15,8 @@ const (
 	logBackups   = 3
 )
 
-// logFile is a component's log: appended to across restarts, rotated by size, readable by the file's group. It remembers the last lines,
-// one of which says why a program has ended.
+// logFile is a component's log: appended to across restarts, rotated by size, readable by the
+// file's group. It remembers the last lines, one of which says why a program has ended.
 type logFile struct {
 	file    *lumberjack.Logger
 	created bool
@@ -36,8 +36,9 @@ func newLogFile(dir, name string) *logFile {
 	return &logFile{file: &lumberjack.Logger{Filename: filepath.Join(dir, name+".log"), MaxSize: logMegabytes, MaxBackups: logBackups}}
 }
 
-// Write never fails: the program would get SIGPIPE for its next line, and a full disk would end all components at once. What can't be
-// appended is lost to the log, but not to what is said of the program's end.
+// Write never fails: the program would get SIGPIPE for its next line, and a full disk would end all
+// components at once. What can't be appended is lost to the log, but not to what is said of the
+// program's end.
 func (l *logFile) Write(b []byte) (int, error) {
 	l.remember(b)
 	_ = l.append(b)

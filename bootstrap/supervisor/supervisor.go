@@ -107,8 +107,8 @@ func New(config Config, specs []Spec) (*Supervisor, error) {
 	return s, nil
 }
 
-// Run ends leftovers of an earlier run, keeps the components running until the context ends, then stops them in reverse order, each
-// within its deadline. It returns when none of them runs.
+// Run ends leftovers of an earlier run, keeps the components running until the context ends, then
+// stops them in reverse order, each within its deadline. It returns when none of them runs.
 func (s *Supervisor) Run(ctx context.Context) error {
 	for _, dir := range []string{s.config.RunDir, s.config.LogDir} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -176,8 +176,9 @@ func (s *Supervisor) WaitReady(ctx context.Context, names ...string) error {
 	}
 }
 
-// Restart ends a component's process, in the component's time to stop, and returns when one that was started after the call is ready.
-// When none runs it waits for the next. Other components are left alone, also those that start after this one.
+// Restart ends a component's process, in the component's time to stop, and returns when one that
+// was started after the call is ready. When none runs it waits for the next. Other components are
+// left alone, also those that start after this one.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.spec.Name == name })
 	if i < 0 {

@@ -297,8 +297,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// After a kill -9 of the supervisor no child may be left when the next one starts: neither one that heeds the parent's death nor one
-// that ignores it.
+// After a kill -9 of the supervisor no child may be left when the next one starts: neither one that
+// heeds the parent's death nor one that ignores it.
 func TestLeftoversOfAKilledSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	notes := filepath.Join(dir, "notes")

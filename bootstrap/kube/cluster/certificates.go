@@ -13,7 +13,8 @@ import (
 	"regiond.dev/regiond/bootstrap/pki"
 )
 
-// issue makes sure that all certificates of the control plane exist and are good. Subjects are those that Kubernetes' own roles bind.
+// issue makes sure that all certificates of the control plane exist and are good. Subjects are
+// those that Kubernetes' own roles bind.
 func issue(c Config) (config.Certificates, error) {
 	const client, server = pki.Client, pki.Server
 	local := []string{"localhost", "127.0.0.1"}

@@ -135,7 +135,8 @@ func (s *seed) testAccess(t *testing.T) {
 	}
 }
 
-// testNames checks what tells this region's things from others' on the host, and that the table of the data directory knows all entries.
+// testNames checks what tells this region's things from others' on the host, and that the table of
+// the data directory knows all entries.
 func (s *seed) testNames(t *testing.T) {
 	entries, err := os.ReadDir(s.data)
 	if err != nil {

@@ -23,8 +23,9 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// garbage makes the components collect garbage when their heaps have grown by 60 % instead of 100 %: a seven-process control plane on
-// one host is short of memory before it is short of processor time.
+// garbage makes the components collect garbage when their heaps have grown by 60 % instead of 100
+// %: a seven-process control plane on one host is short of memory before it is short of processor
+// time.
 const garbage = "GOGC=60"
 
 // components are the control plane's processes in their order of start. They are stopped in reverse, clients before servers.
@@ -113,8 +114,8 @@ func (c *Cluster) withContainerd(f func(*grpc.ClientConn) error) error {
 	return errors.Join(f(connection), connection.Close())
 }
 
-// containerdReady is true when containerd answers and has the payload's images: they are imported while etcd and the API server start,
-// and before the kubelet looks for them.
+// containerdReady is true when containerd answers and has the payload's images: they are imported
+// while etcd and the API server start, and before the kubelet looks for them.
 func (c *Cluster) containerdReady(ctx context.Context) error {
 	err := c.withContainerd(func(connection *grpc.ClientConn) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -128,8 +129,9 @@ func (c *Cluster) containerdReady(ctx context.Context) error {
 	return c.importImages(ctx)
 }
 
-// importImages gives the payload's images to containerd unless this payload's are there already. The stamp names the payload; that
-// the images are still there is asked of containerd, whose data may have been replaced.
+// importImages gives the payload's images to containerd unless this payload's are there already.
+// The stamp names the payload; that the images are still there is asked of containerd, whose data
+// may have been replaced.
 func (c *Cluster) importImages(ctx context.Context) error {
 	stamp := datadir.Containerd.In(c.config.DataDir, "imported")
 	version := filepath.Base(c.config.PayloadDir)

@@ -36,8 +36,8 @@ func recordForeign(dataDir string) error {
 	return writeFile(record, content, 0o600)
 }
 
-// releaseForeign removes the foreign folders that were made for us, unless pods of another containerd run on this host: they use them.
-// It is called when ours have ended.
+// releaseForeign removes the foreign folders that were made for us, unless pods of another
+// containerd run on this host: they use them. It is called when ours have ended.
 func releaseForeign(dataDir string, log *slog.Logger) error {
 	processes, err := readProcesses()
 	if err != nil {

@@ -88,8 +88,8 @@ func prepareHost(n config.Node) error {
 // unifiedControllers are those of cgroup v2 that the kubelet uses.
 var unifiedControllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
-// makeUnifiedCgroup makes the pods' root in the unified hierarchy of a host without systemd. The kubelet takes a cgroup for missing
-// when it lacks a controller that the kernel has.
+// makeUnifiedCgroup makes the pods' root in the unified hierarchy of a host without systemd. The
+// kubelet takes a cgroup for missing when it lacks a controller that the kernel has.
 func makeUnifiedCgroup(name string) error {
 	controllers, err := os.ReadFile(filepath.Join(cgroupMount, "cgroup.controllers"))
 	if err != nil {
@@ -142,8 +142,8 @@ func makeLegacyCgroups(name string) error {
 	return nil
 }
 
-// isHierarchy tells whether a hierarchy of cgroup v1 is mounted on a folder, which a host may have without: what is made in it then is
-// an ordinary folder that no tear-down can remove as a cgroup.
+// isHierarchy tells whether a hierarchy of cgroup v1 is mounted on a folder, which a host may have
+// without: what is made in it then is an ordinary folder that no tear-down can remove as a cgroup.
 func isHierarchy(folder string) (bool, error) {
 	var stat unix.Statfs_t
 	err := unix.Statfs(folder, &stat)
@@ -169,8 +169,9 @@ func resolvConf(given []netip.Addr) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Nameservers are the ones for names outside the cluster: those given, or else those that the host uses. Loopback addresses are left
-// out: in a pod they lead back to the pod. The result may be empty; CoreDNS must not be told to forward then.
+// Nameservers are the ones for names outside the cluster: those given, or else those that the host
+// uses. Loopback addresses are left out: in a pod they lead back to the pod. The result may be
+// empty; CoreDNS must not be told to forward then.
 func Nameservers(given []netip.Addr) ([]netip.Addr, error) {
 	if len(given) > 0 {
 		return given, nil

@@ -17,15 +17,17 @@ import (
 // proxyTable is kube-proxy's table. Its name is fixed: a host has one, of the control plane that was started last.
 const proxyTable = "kube-proxy"
 
-// Versions until December 2026 gave all regions on a host the same names. Such a bridge is renamed when its region starts; a reset
-// without a start before removes it unless it still has ports, which then are another region's pods.
+// Versions until December 2026 gave all regions on a host the same names. Such a bridge is renamed
+// when its region starts; a reset without a start before removes it unless it still has ports,
+// which then are another region's pods.
 const (
 	landedBridge = "regiond-pods"
 	landedTable  = "regiond"
 )
 
-// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are. Those that run stay connected. A start
-// that was killed at any step is completed by the next one: each step looks at what is there, not at whether the step before was done.
+// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are.
+// Those that run stay connected. A start that was killed at any step is completed by the next one:
+// each step looks at what is there, not at whether the step before was done.
 func adoptLandedNetwork(n config.Node) error {
 	leases, err := os.ReadDir(datadir.CNI.In(n.DataDir, "ipam", config.Network))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -56,7 +58,8 @@ func adoptLandedNetwork(n config.Node) error {
 	if landed != nil {
 		return nil // another region is of the earlier version still, and the table is its
 	}
-	// All regions of the earlier version had one bridge and one table. No such bridge: no such region runs, and the table is a leftover.
+	// All regions of the earlier version had one bridge and one table. No such bridge: no such region
+	// runs, and the table is a leftover.
 	return deleteTables(landedTable)
 }
 
@@ -72,8 +75,9 @@ func renameLink(link netlink.Link, name string) error {
 	return netlink.LinkSetName(link, name)
 }
 
-// removeNetwork removes the region's bridge and tables. kube-proxy's table goes with them unless another region has a table here, since
-// that region's kube-proxy has written it then. landed says that the region may have been started by an earlier version only.
+// removeNetwork removes the region's bridge and tables. kube-proxy's table goes with them unless
+// another region has a table here, since that region's kube-proxy has written it then. landed says
+// that the region may have been started by an earlier version only.
 func removeNetwork(id string, landed bool) error {
 	if landed {
 		if err := removeLandedNetwork(); err != nil {

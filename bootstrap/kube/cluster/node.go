@@ -59,8 +59,8 @@ func nodeWaits(node *corev1.Node) string {
 	return "it has not reported its state"
 }
 
-// keepNode does once per start what needs the API server: the rights of the API server's own client, and what is to be known of this
-// node. It tries until it is done.
+// keepNode does once per start what needs the API server: the rights of the API server's own
+// client, and what is to be known of this node. It tries until it is done.
 func (c *Cluster) keepNode(ctx context.Context) {
 	if c.supervisor.WaitReady(ctx, "kube-apiserver") != nil {
 		return // the context has ended

@@ -15,8 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endPods kills the shims that belong to a containerd socket, their containers, and removes the shims' own sockets. Only those in our own
-// mount namespace belong to it: a lab's seed host has a socket of the same path.
+// endPods kills the shims that belong to a containerd socket, their containers, and removes the
+// shims' own sockets. Only those in our own mount namespace belong to it: a lab's seed host has a
+// socket of the same path.
 func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 	var all error
 	for ctx.Err() == nil {
@@ -45,8 +46,8 @@ type process struct {
 	args        []string
 }
 
-// podProcesses are the shims that are ours, first, and all their descendants. A shim takes in the orphans of its containers (it is their
-// subreaper), so nothing of a pod is elsewhere.
+// podProcesses are the shims that are ours, first, and all their descendants. A shim takes in the
+// orphans of its containers (it is their subreaper), so nothing of a pod is elsewhere.
 func podProcesses(all []process, isOurs func(process) bool) []process {
 	var out []process
 	ours := map[int]bool{}

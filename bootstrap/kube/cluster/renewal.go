@@ -23,14 +23,16 @@ const (
 	restartTimeout = 5 * time.Minute
 )
 
-// renewal renews certificates while the control plane runs and restarts, one after the other, the components whose certificates are
-// others than those they were started with.
+// renewal renews certificates while the control plane runs and restarts, one after the other, the
+// components whose certificates are others than those they were started with.
 //
-// In v1.37 all of them would read changed files again: serving certificates are watched, etcd reads its own at each handshake, and
-// client-go looks every five minutes at the files that a kubeconfig names. The restart does not hang on that: the kubelet's part is
-// behind a feature gate, and the API server, the controller manager and the scheduler hold a certificate for themselves that only a
-// restart replaces (k8s.io/apiserver, serving_with_loopback.go: three years). It costs about 15 s of the API, half of them for etcd to
-// take leave of its clients, once in eight months; pods stay. regiond's own client is what follows its files without a restart.
+// In v1.37 all of them would read changed files again: serving certificates are watched, etcd reads
+// its own at each handshake, and client-go looks every five minutes at the files that a kubeconfig
+// names. The restart does not hang on that: the kubelet's part is behind a feature gate, and the
+// API server, the controller manager and the scheduler hold a certificate for themselves that only
+// a restart replaces (k8s.io/apiserver, serving_with_loopback.go: three years). It costs about 15 s
+// of the API, half of them for etcd to take leave of its clients, once in eight months; pods stay.
+// regiond's own client is what follows its files without a restart.
 type renewal struct {
 	clock clock.Clock
 	log   *slog.Logger

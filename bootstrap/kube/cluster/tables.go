@@ -21,8 +21,8 @@ const proxySettles = 10 * time.Second
 
 const proxyComponent = "kube-proxy"
 
-// tables watches the nftables tables that pods and Services need. Reloading the host's firewall removes all of a host's tables: Debian's
-// /etc/nftables.conf begins with "flush ruleset".
+// tables watches the nftables tables that pods and Services need. Reloading the host's firewall
+// removes all of a host's tables: Debian's /etc/nftables.conf begins with "flush ruleset".
 type tables struct {
 	mu      sync.Mutex
 	missing []string
@@ -113,7 +113,8 @@ func (c *Cluster) repairTables(ctx context.Context) error {
 	if !slices.Contains(missing, proxyTable) {
 		return nil
 	}
-	// A running kube-proxy believes what it wrote to be there, and writes all of it only at its start (its full syncs are an hour apart).
+	// A running kube-proxy believes what it wrote to be there, and writes all of it only at its start
+	// (its full syncs are an hour apart).
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return c.supervisor.Restart(ctx, proxyComponent)

@@ -23,10 +23,11 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// Teardown removes from the host what a control plane with this data directory has left running or set up: its processes, its pods
-// (recognised by their shims, which carry the path of our containerd's socket), mounts, network devices, nftables tables, cgroups and
-// folders outside the data directory. The control plane must have been stopped. The data directory itself is left to the caller.
-// Everything is tried; the error lists what could not be done. It may be repeated.
+// Teardown removes from the host what a control plane with this data directory has left running or
+// set up: its processes, its pods (recognised by their shims, which carry the path of our
+// containerd's socket), mounts, network devices, nftables tables, cgroups and folders outside the
+// data directory. The control plane must have been stopped. The data directory itself is left to
+// the caller. Everything is tried; the error lists what could not be done. It may be repeated.
 func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 	id, landed, err := identify(dataDir)
 	if err != nil {
@@ -56,8 +57,9 @@ func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 	return all
 }
 
-// identify finds out whose control plane it is: the ID that names on the host carry, empty when no start came that far, and whether an
-// earlier version has started it last, which left no mark. It does not create a PKI as pki.Load would.
+// identify finds out whose control plane it is: the ID that names on the host carry, empty when no
+// start came that far, and whether an earlier version has started it last, which left no mark. It
+// does not create a PKI as pki.Load would.
 func identify(dataDir string) (id string, landed bool, err error) {
 	owner, err := datadir.ReadOwner(dataDir)
 	if err == nil {
@@ -74,7 +76,8 @@ func identify(dataDir string) (id string, landed bool, err error) {
 	return datadir.Owner{UID: p.UID()}.ID(), true, nil
 }
 
-// releaseNetworks has the CNI plugins undo what they did for pods: addresses, and rules for host ports in a table shared with others.
+// releaseNetworks has the CNI plugins undo what they did for pods: addresses, and rules for host
+// ports in a table shared with others.
 func releaseNetworks(ctx context.Context, dataDir string) error {
 	conf, err := libcni.NetworkConfFromFile(datadir.CNI.In(dataDir, "10-"+config.Network+".conflist"))
 	if err != nil {
@@ -150,7 +153,8 @@ func mountsBelow(mountinfo string, folders []string) []string {
 	return out
 }
 
-// removeCgroups removes the pods' cgroups. With systemd they are slices, which are stopped unless another kubelet's pods run in them.
+// removeCgroups removes the pods' cgroups. With systemd they are slices, which are stopped unless
+// another kubelet's pods run in them.
 func removeCgroups(ctx context.Context, id string) error {
 	const slice = "kubepods.slice"
 	if events, err := os.ReadFile(filepath.Join(cgroupMount, slice, "cgroup.events")); err == nil && strings.Contains(string(events), "populated 0") {

@@ -77,8 +77,8 @@ const Domain = "cluster.local"
 // Network is the name of the pods' network in CNI. It is the same in all regions: host-local keeps its leases below this name.
 const Network = "regiond"
 
-// What the control plane makes on the host carries the region's ID (datadir.Owner), so that regions on one host never take each other's
-// things for their own.
+// What the control plane makes on the host carries the region's ID (datadir.Owner), so that regions
+// on one host never take each other's things for their own.
 
 // Bridge is the network device that pods on the host are plugged into. An interface's name has at most 15 bytes (IFNAMSIZ).
 func Bridge(id string) string { return "regiond" + id }

@@ -18,9 +18,9 @@ func (n Node) Containerd() []string {
 	return []string{"containerd", "--config", n.containerdFile(), "--log-level", "info"}
 }
 
-// containerdTemplate is version 4 of containerd's configuration (2.3 and later). Everything of this containerd lives below the data
-// directory, also pods' network namespaces and CNI's results, so that a reset knows what is ours and another containerd on the host
-// is not met.
+// containerdTemplate is version 4 of containerd's configuration (2.3 and later). Everything of this
+// containerd lives below the data directory, also pods' network namespaces and CNI's results, so
+// that a reset knows what is ours and another containerd on the host is not met.
 var containerdTemplate = template.Must(template.New("containerd.toml").Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(`version = 4
 root = {{quote .Root}}
 state = {{quote .State}}

@@ -9,8 +9,9 @@ import (
 	"regiond.dev/regiond/bootstrap/datadir"
 )
 
-// Etcd returns etcd's arguments. It listens on the loopback address while it is the only member, but its peers' address is the real
-// one from the first day: a member's peer URL is part of the cluster's data, and others will join by it.
+// Etcd returns etcd's arguments. It listens on the loopback address while it is the only member,
+// but its peers' address is the real one from the first day: a member's peer URL is part of the
+// cluster's data, and others will join by it.
 func (n Node) Etcd() []string {
 	peer := "https://" + netip.AddrPortFrom(n.Address, EtcdPeerPort).String()
 	c := n.Certificates
@@ -100,8 +101,9 @@ func (n Node) authentication() ([]byte, error) {
 // EncryptionFile is the path of the file with the key that encrypts Secrets in etcd.
 func (n Node) EncryptionFile() string { return datadir.PKI.In(n.DataDir, "encryption.yaml") }
 
-// Encryption renders the file with the key that encrypts Secrets in etcd: 32 random bytes in base64. XSalsa20-Poly1305 (secretbox)
-// is what Kubernetes recommends of the local providers. identity, last, reads what was written before encryption; nothing is.
+// Encryption renders the file with the key that encrypts Secrets in etcd: 32 random bytes in
+// base64. XSalsa20-Poly1305 (secretbox) is what Kubernetes recommends of the local providers.
+// identity, last, reads what was written before encryption; nothing is.
 func Encryption(key string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",

@@ -121,8 +121,8 @@ func (n Node) proxy() ([]byte, error) {
 	})
 }
 
-// network renders the CNI configuration: a bridge for the pods of this node. It is there before the first start, so that the node's
-// network is ready without waiting for anyone to assign a range.
+// network renders the CNI configuration: a bridge for the pods of this node. It is there before the
+// first start, so that the node's network is ready without waiting for anyone to assign a range.
 func (n Node) network() ([]byte, error) {
 	everywhere := "0.0.0.0/0"
 	if n.NodePodCIDR.Addr().Is6() {
@@ -149,8 +149,9 @@ func (n Node) network() ([]byte, error) {
 	}, "", "  ")
 }
 
-// Masquerade renders the nftables commands that let pods reach the outside with the host's address, and each other with their own.
-// A table of its own instead of the bridge plugin's rules in a table that all CNI users of a host share: a reset deletes it by its name.
+// Masquerade renders the nftables commands that let pods reach the outside with the host's address,
+// and each other with their own. A table of its own instead of the bridge plugin's rules in a table
+// that all CNI users of a host share: a reset deletes it by its name.
 func (n Node) Masquerade() string {
 	family := "ip"
 	if n.PodCIDR.Addr().Is6() {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Dir makes a folder with the programs that envtest starts, to be given as Environment.BinaryAssetsDirectory. The binary is a built
-// regiond; tests take its path from a flag, so that they never link Kubernetes themselves.
+// Dir makes a folder with the programs that envtest starts, to be given as
+// Environment.BinaryAssetsDirectory. The binary is a built regiond; tests take its path from a
+// flag, so that they never link Kubernetes themselves.
 func Dir(t testing.TB, regiond string) string {
 	t.Helper()
 	target, err := filepath.Abs(regiond)

@@ -19,8 +19,9 @@ import (
 // image is a scratch image of one static program.
 type image struct{ name, program string }
 
-// archive is an OCI image layout in a tar file, entries in the order they are added and without times: the same images give the same
-// bytes. (go-containerregistry's tarball package walks a map when it writes several images.)
+// archive is an OCI image layout in a tar file, entries in the order they are added and without
+// times: the same images give the same bytes. (go-containerregistry's tarball package walks a map
+// when it writes several images.)
 type archive struct {
 	tar     *tar.Writer
 	written map[v1.Hash]bool

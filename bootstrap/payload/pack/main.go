@@ -1,5 +1,6 @@
-// Command pack turns built programs into the payload: it puts pause and coredns into OCI images and one archive, compresses every
-// piece with zstd and writes the manifest. The output depends on the programs' bytes only. A piece that is packed already is kept.
+// Command pack turns built programs into the payload: it puts pause and coredns into OCI images and
+// one archive, compresses every piece with zstd and writes the manifest. The output depends on the
+// programs' bytes only. A piece that is packed already is kept.
 //
 //	pack -programs DIR -out DIR
 package main
