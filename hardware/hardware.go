@@ -21,6 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -144,6 +145,9 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	if err := m.Add(local(serve)); err != nil {
 		return nil, err
 	}
+	if err := m.Add(manager.RunnableFunc(func(ctx context.Context) error { return limitHosts(ctx, live, c.Log) })); err != nil {
+		return nil, err
+	}
 	c.Log.Info("hardware controllers start", slog.String("region", c.Region.Name), slog.String("provisioning", n.Address.String()), slog.String("interface", n.Interface))
 	return func() {
 		// Sessions that are left open take up slots of the BMCs for a minute.
@@ -154,6 +158,24 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 		}
 	}, nil
 }
+
+// limitHosts has the API server bound what hosts write, and tries until it has.
+func limitHosts(ctx context.Context, c client.Client, log *slog.Logger) error {
+	err := wait.PollUntilContextCancel(ctx, limitsRetry, true, func(ctx context.Context) (bool, error) {
+		err := host.ApplyLimits(ctx, c)
+		if err != nil && ctx.Err() == nil {
+			log.Warn("what hosts may write is not limited yet; it is tried again", slog.Any("error", err), slog.Duration("retry", limitsRetry))
+		}
+		return err == nil, nil
+	})
+	if ctx.Err() != nil {
+		return nil // asked to stop
+	}
+	return err
+}
+
+// limitsRetry is how often the limits of hosts are written until the API server takes them.
+const limitsRetry = 10 * time.Second
 
 // decider answers netbooting machines by the enroll server's tickets.
 type decider struct{ *enrollment.Server }
