@@ -50,8 +50,9 @@ func Target(cluster *region.OpenStackCluster, secrets map[string]any) gate.Targe
 		RabbitMQ: service.RabbitMQ.Address(address),
 		Database: gate.Login{User: "regiond", Password: s.text("mariadb.admin_password")},
 		Broker:   gate.Login{User: "regiond", Password: s.text("rabbitmq.gate_password")}, VHost: "regiond",
-		Admin:     Admin(cluster, secrets),
-		Placement: service.Placement.URL(address) + "/", Glance: service.Glance.URL(address) + "/",
+		UploadPause: gate.UploadPause,
+		Admin:       Admin(cluster, secrets),
+		Placement:   service.Placement.URL(address) + "/", Glance: service.Glance.URL(address) + "/",
 		Nova: service.Nova.URL(address) + "/", Neutron: service.Neutron.URL(address) + "/",
 	}
 }

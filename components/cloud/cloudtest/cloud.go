@@ -31,6 +31,7 @@ type Cloud struct {
 	allocations map[string][]string
 	writes      []string
 	corrupt     bool
+	chunked     bool
 	exhausted   bool
 	// refuse answers requests with a status, by "METHOD /path" prefixes.
 	refuse map[string]int
@@ -122,6 +123,13 @@ func (c *Cloud) Corrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corrupt = true
+}
+
+// Chunked says whether the image that was uploaded last came in chunks of unknown number (RFC 9112, section 7.1).
+func (c *Cloud) Chunked() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.chunked
 }
 
 // Exhaust the networks that tenants can have: only those of which the request says where they are can be made.
@@ -331,6 +339,7 @@ func (c *Cloud) listAllocations(w http.ResponseWriter, provider string) {
 
 func (c *Cloud) file(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodPut {
+		c.chunked = slices.Equal(r.TransferEncoding, []string{"chunked"})
 		b, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -114,6 +114,14 @@ func TestNeutronWithoutTenantNetworks(t *testing.T) {
 	}
 }
 
+// TestGlanceUploadsInChunks: nova-compute does, since it doesn't know how large the image of a guest will be.
+func TestGlanceUploadsInChunks(t *testing.T) {
+	c := cloudtest.New(t)
+	if err := gate.Glance(t.Context(), target(c), session(t, c)); err != nil || !c.Chunked() {
+		t.Errorf("got %v, in chunks: %v; want an upload in chunks", err, c.Chunked())
+	}
+}
+
 func TestGlanceReadsWhatItWrote(t *testing.T) {
 	c := cloudtest.New(t)
 	s := session(t, c)

@@ -84,7 +84,8 @@ func (t Target) glance(s *cloud.Session) *gophercloud.ServiceClient {
 // imageSize in bytes: more than one block of a store.
 const imageSize = 64 << 10
 
-// Glance uploads an image and reads it back byte for byte.
+// Glance uploads an image as nova-compute does that of a guest, in chunks between which nothing comes for a while, and reads it back byte
+// for byte.
 func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.glance(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("glance %s: %s: %w", t.Glance, what, err) }
@@ -111,7 +112,7 @@ func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 		}
 	}()
 	content := bytes.Repeat([]byte(nonce()), imageSize/len(nonce()))
-	if err := imagedata.Upload(ctx, c, made.ID, bytes.NewReader(content)).Err; err != nil {
+	if err := imagedata.Upload(ctx, c, made.ID, &slow{ctx: ctx, content: content, pause: t.UploadPause}).Err; err != nil {
 		return fail("upload an image", err)
 	}
 	body, err := imagedata.Download(ctx, c, made.ID).Extract()

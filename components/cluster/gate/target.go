@@ -26,6 +26,8 @@ type Target struct {
 	// Broker user with all rights in VHost.
 	Broker Login
 	VHost  string
+	// UploadPause is how long nothing comes in the middle of the upload of an image.
+	UploadPause time.Duration
 	// Admin of Keystone.
 	Admin cloud.Credentials
 	// URLs of the APIs, each with a slash at its end and without a version, but Nova's with it.
