@@ -16,9 +16,9 @@ import (
 // stopTimeout bounds how long the last spans may take.
 const stopTimeout = 5 * time.Second
 
-// Start sends the spans of this process by OTLP over HTTP. Where to, and with which headers and certificates, the exporter reads from
-// OpenTelemetry's own variables (OpenTelemetry Protocol Exporter, Configuration Options), of which OTEL_EXPORTER_OTLP_ENDPOINT must be
-// set. The returned function sends the spans that are left.
+// Start sends the spans of this process by OTLP over HTTP. Where to, and with which headers and certificates, the exporter reads
+// from OpenTelemetry's own variables (OpenTelemetry Protocol Exporter, Configuration Options), of which
+// OTEL_EXPORTER_OTLP_ENDPOINT must be set. The returned function sends the spans that are left.
 func Start(ctx context.Context, version string, log *slog.Logger) (stop func(), err error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
