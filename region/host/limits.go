@@ -21,8 +21,8 @@ import (
 //go:embed limits.yaml
 var limits []byte
 
-// ApplyLimits has the API server bound what the agents of hosts write, in size by admission policies, and in rate by a priority
-// level of their own.
+// ApplyLimits has the API server bound what the agents of hosts write: in size by admission policies,
+// and in rate by a priority level of their own.
 func ApplyLimits(ctx context.Context, c client.Client) error {
 	objects, err := limitObjects()
 	if err != nil {
@@ -60,8 +60,9 @@ func limitObjects() ([]*unstructured.Unstructured, error) {
 // elementSize is what an element of a list counts beside its texts, for its keys, numbers and times.
 const elementSize = 64
 
-// characters is the CEL expression for the number of characters in the texts of a value, which path gives as an optional. It is derived
-// from the type, so that a field that is added is counted. The API server prunes what the type does not have.
+// characters is the CEL expression for the number of characters in the texts of a value, which path
+// gives as an optional. It is derived from the type, so that a field that is added is counted. The API
+// server prunes what the type does not have.
 func characters(t reflect.Type, path string, depth int) string {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
