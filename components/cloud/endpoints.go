@@ -14,8 +14,8 @@ import (
 // interfaces of each service's endpoints.
 var interfaces = []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin}
 
-// mark is the description of endpoints that an OpenStack cluster's regiond keeps. Those without it are left alone, however much they
-// look like them.
+// mark is the description of endpoints that an OpenStack cluster's regiond keeps. Those without it
+// are left alone, however much they look like them.
 func (c Catalogue) mark() string { return "kept by regiond, cluster " + c.Owner }
 
 // Endpoint of a service that is to be removed from the catalogue.
@@ -113,7 +113,8 @@ func (e *ensurer) services(ctx context.Context, c Catalogue) error {
 	return nil
 }
 
-// endpoint ensures one endpoint. One that is there already, made by keystone-manage bootstrap or by an earlier regiond, gets the mark.
+// endpoint ensures one endpoint. One that is there already, made by keystone-manage bootstrap or by
+// an earlier regiond, gets the mark.
 func (e *ensurer) endpoint(ctx context.Context, c Catalogue, want Service, service string, i gophercloud.Availability,
 	known []endpoints.Endpoint) error {
 	same := filter(known, func(k endpoints.Endpoint) bool {

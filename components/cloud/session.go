@@ -75,7 +75,8 @@ func (s *Session) Validate(ctx context.Context) error {
 	return nil
 }
 
-// Service returns a client of a service at a URL with a slash at its end. The catalogue is not used: it may be what has to be repaired.
+// Service returns a client of a service at a URL with a slash at its end. The catalogue is not
+// used: it may be what has to be repaired.
 func (s *Session) Service(kind, url string) *gophercloud.ServiceClient {
 	return &gophercloud.ServiceClient{ProviderClient: s.ProviderClient, Endpoint: url, Type: kind}
 }

@@ -92,8 +92,8 @@ func TestSettledClusterIsLeftAlone(t *testing.T) {
 	}
 }
 
-// regiond is killed again and again: between schema job and rollout, and everywhere else. It lives for as many reconciliations as it takes
-// to prove again what was proved before, and one more.
+// regiond is killed again and again: between schema job and rollout, and everywhere else. It lives
+// for as many reconciliations as it takes to prove again what was proved before, and one more.
 func TestKilledAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	turns := 0

@@ -94,7 +94,8 @@ type decider struct {
 	After              time.Duration
 }
 
-// retryAfter is the time to the next attempt at a gate after failures in a row: what was just started often answers a second later.
+// retryAfter is the time to the next attempt at a gate after failures in a row: what was just
+// started often answers a second later.
 func retryAfter(failures int) time.Duration {
 	if failures < 1 || failures > 3 {
 		return failedPoll
@@ -195,8 +196,9 @@ func (d *decider) rollout() {
 	}
 }
 
-// probes says which gates are to be probed: when what they are proved by has changed, when the last attempt failed, and now and then.
-// Services are asked once those that they need were proved, or else each of them would tell of the same fault.
+// probes says which gates are to be probed: when what they are proved by has changed, when the last
+// attempt failed, and now and then. Services are asked once those that they need were proved, or
+// else each of them would tell of the same fault.
 func (d *decider) probes() {
 	if d.f.Unreachable != "" {
 		d.again(failedPoll)

@@ -9,7 +9,8 @@ import (
 	"regiond.dev/regiond/region/span"
 )
 
-// time records how long a job took, once it has ended. Only those that this process has seen run count: others are told of already.
+// time records how long a job took, once it has ended. Only those that this process has seen run
+// count: others are told of already.
 func (o *observations) time(j *batchv1.Job) {
 	failed, completed := failedAt(j), j.Status.CompletionTime
 	if failed.IsZero() && completed == nil {

@@ -21,7 +21,8 @@ type Folder struct {
 	UID  int
 }
 
-// folders of a cluster. The container of the database makes one only where it finds the folder create, which it then removes: a pod that is started again where the data was lost stops instead.
+// folders of a cluster. The container of the database makes one only where it finds the folder
+// create, which it then removes: a pod that is started again where the data was lost stops instead.
 func folders(dataDir, cluster string, create bool) []Folder {
 	top := openstack.DataDir(dataDir, cluster)
 	all := []Folder{

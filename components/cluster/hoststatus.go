@@ -35,9 +35,10 @@ func summarise(s *region.OpenStackClusterStatus, nodes []region.OpenStackNode) {
 	s.Nodes = listed[:min(len(listed), region.MaxListedNodes)]
 }
 
-// reportHosts writes the state of each node into the status of its Host, where it changed, and takes it out of that of hosts that are
-// no longer nodes. Of a host that leaves, the cluster that has it as a node tells, if there is one: each write wakes all clusters, and
-// two that both wrote would never stop.
+// reportHosts writes the state of each node into the status of its Host, where it changed, and
+// takes it out of that of hosts that are no longer nodes. Of a host that leaves, the cluster that
+// has it as a node tells, if there is one: each write wakes all clusters, and two that both wrote
+// would never stop.
 func (t *reconciliation) reportHosts(ctx context.Context, nodes []region.OpenStackNode) error {
 	var hosts region.HostList
 	if err := t.Client.List(ctx, &hosts); err != nil {

@@ -135,7 +135,8 @@ func (w *world) pod(name string, selector *metav1.LabelSelector, labels map[stri
 	w.status(before, p)
 }
 
-// status writes the status of an object if it changed: most reconciliations leave most of them as they are, and the fake client is slow.
+// status writes the status of an object if it changed: most reconciliations leave most of them as
+// they are, and the fake client is slow.
 func (w *world) status(before, o client.Object) {
 	w.t.Helper()
 	if !equality.Semantic.DeepEqual(before, o) {

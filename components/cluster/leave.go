@@ -24,11 +24,11 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// A host leaves a cluster when the cluster's profiles no longer name its profile. Its guests are looked for as before it is retired,
-// and it stays what it is while there are some.
+// A host leaves a cluster when the cluster's profiles no longer name its profile. Its guests are
+// looked for as before it is retired, and it stays what it is while there are some.
 
-// leavingReason is what Nova shows of the compute service of a host that leaves its cluster. A service with it is enabled again when
-// the host comes back.
+// leavingReason is what Nova shows of the compute service of a host that leaves its cluster. A
+// service with it is enabled again when the host comes back.
 const leavingReason = "regiond: the host's profile is no longer one of this cluster"
 
 // leavingPoll is the time between looks at a host that leaves, if nothing else happens.

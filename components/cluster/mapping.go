@@ -17,7 +17,8 @@ import (
 	"regiond.dev/regiond/components/service"
 )
 
-// jobMapping maps hosts to their cell. It always has this name, so that one runs at a time: two at once map a host twice, or fail.
+// jobMapping maps hosts to their cell. It always has this name, so that one runs at a time: two at
+// once map a host twice, or fail.
 const jobMapping = "discover-hosts"
 
 // mapping observes the job.

@@ -58,7 +58,8 @@ func (w *world) counted(calls *int) *cluster.Controller {
 	return c
 }
 
-// pass lets time pass as controller-runtime would: the next reconciliation comes when the last one asked for it, or at once by an event.
+// pass lets time pass as controller-runtime would: the next reconciliation comes when the last one
+// asked for it, or at once by an event.
 func (w *world) pass(c *cluster.Controller, d time.Duration, events bool) (turns int) {
 	w.t.Helper()
 	for end := w.now.Add(d); w.now.Before(end); turns++ {

@@ -201,7 +201,8 @@ func TestClusterOfUnknownOriginIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whether a cluster can be pinned is found by comparing all that it has: not each reconciliation, while it has nothing else to do.
+// Whether a cluster can be pinned is found by comparing all that it has: not each reconciliation,
+// while it has nothing else to do.
 func TestSearchForAPinIsNotRepeatedEachTurn(t *testing.T) {
 	w := newWorld(t)
 	w.until(always(w.controller()), "ready", w.ready)

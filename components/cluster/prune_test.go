@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A cluster that was changed and changed back, all within the time for which what was pruned is not looked at again, keeps nothing
-// of the change: a plan after it is empty.
+// A cluster that was changed and changed back, all within the time for which what was pruned is not
+// looked at again, keeps nothing of the change: a plan after it is empty.
 func TestChangeAndBackLeavesNothing(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()

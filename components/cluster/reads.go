@@ -15,10 +15,12 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// A reconciliation reads from caches that watches fill. The API server itself is asked for the cluster, whose finalizer and pin come before all
-// effects, for what is about to be written, and for the Secret when its metadata has changed.
+// A reconciliation reads from caches that watches fill. The API server itself is asked for the
+// cluster, whose finalizer and pin come before all effects, for what is about to be written, and
+// for the Secret when its metadata has changed.
 
-// cached reads metadata from its cache, and the Secret of the cluster from memory. Other Secrets are not in a cache: they are large.
+// cached reads metadata from its cache, and the Secret of the cluster from memory. Other Secrets
+// are not in a cache: they are large.
 type cached struct {
 	client.Client
 	metadata client.Reader
@@ -56,8 +58,9 @@ func (t *reconciliation) reads() client.Client {
 	return cached{Client: t.Client, metadata: t.Metadata, secret: t.seen.secret}
 }
 
-// readSecret returns the Secret of the cluster, nil if there is none. It is read again only when its metadata has changed. That there
-// is none is not believed of a cache, which may lag: another one would be generated.
+// readSecret returns the Secret of the cluster, nil if there is none. It is read again only when
+// its metadata has changed. That there is none is not believed of a cache, which may lag: another
+// one would be generated.
 func (t *reconciliation) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	key := client.ObjectKey{Namespace: openstack.Namespace(t.cluster.Name), Name: openstack.SecretName}
 	known := &metav1.PartialObjectMetadata{}
@@ -78,8 +81,9 @@ func (t *reconciliation) readSecret(ctx context.Context) (*corev1.Secret, error)
 	return secret, nil
 }
 
-// presence identifies the object that is there in the place of one that is desired, "" if there is none: one that was deleted, or was
-// made by someone else since, is a reason to apply it again. Workloads are compared by what they run.
+// presence identifies the object that is there in the place of one that is desired, "" if there is
+// none: one that was deleted, or was made by someone else since, is a reason to apply it again.
+// Workloads are compared by what they run.
 func (t *reconciliation) presence(ctx context.Context, o *unstructured.Unstructured) (string, error) {
 	var err error
 	switch o.GetKind() {

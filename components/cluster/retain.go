@@ -23,9 +23,10 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// removeObjects removes what runs for a cluster: the configuration of its hosts, then everything in its namespace but the Secret with
-// its passwords and keys. That one stays where it is, encrypted at rest as all Secrets are, for as long as the data that only it opens.
-// It says whether all is gone.
+// removeObjects removes what runs for a cluster: the configuration of its hosts, then everything in
+// its namespace but the Secret with its passwords and keys. That one stays where it is, encrypted
+// at rest as all Secrets are, for as long as the data that only it opens. It says whether all is
+// gone.
 func (c *Controller) removeObjects(ctx context.Context, cluster *region.OpenStackCluster) (gone bool, err error) {
 	name := cluster.Name
 	var configurations metav1.PartialObjectMetadataList
@@ -82,8 +83,8 @@ func (c *Controller) ended(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// retain labels the Secret of a cluster that is removed, and writes down of which release its data is, and that there is a database which
-// needs the Secret.
+// retain labels the Secret of a cluster that is removed, and writes down of which release its data
+// is, and that there is a database which needs the Secret.
 func (c *Controller) retain(ctx context.Context, name string, release region.OpenStackRelease) error {
 	secret := &corev1.Secret{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(name), Name: openstack.SecretName}, secret)
@@ -134,8 +135,8 @@ func (t *reconciliation) reuse(ctx context.Context, secret *corev1.Secret) error
 	return nil
 }
 
-// AnnotationDatabase on the Secret of a cluster is when its database was first seen to work. From then on a database that is not there
-// was lost: none is created in its place.
+// AnnotationDatabase on the Secret of a cluster is when its database was first seen to work. From
+// then on a database that is not there was lost: none is created in its place.
 const AnnotationDatabase = "regiond.dev/database-created"
 
 // databaseDir is where the container of the database has its files.

@@ -188,8 +188,8 @@ func TestDatabaseIsRecordedFirst(t *testing.T) {
 	}
 }
 
-// TestRemovedClusterKeepsItsRelease: declared again with another release, it is refused as it would be while it runs: its databases would be
-// changed without a dump, or can't be read at all.
+// TestRemovedClusterKeepsItsRelease: declared again with another release, it is refused as it would
+// be while it runs: its databases would be changed without a dump, or can't be read at all.
 func TestRemovedClusterKeepsItsRelease(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()

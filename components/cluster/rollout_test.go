@@ -47,7 +47,8 @@ func (w *world) option(value string) {
 	w.must(w.api.Update(w.t.Context(), o))
 }
 
-// killed again and again: a process lives for as many reconciliations as it takes to prove again what was proved before, and one more.
+// killed again and again: a process lives for as many reconciliations as it takes to prove again
+// what was proved before, and one more.
 func (w *world) killed() func() *cluster.Controller {
 	turns, c := 0, w.controller()
 	return func() *cluster.Controller {

@@ -22,8 +22,8 @@ import (
 // from the tree and listed here was lost, and is not generated a second time: services hold the first one.
 const AnnotationGenerated = "regiond.dev/generated"
 
-// ensureSecrets makes the namespace of a cluster and generates those of its secrets that never were, or takes them from the cluster's
-// store. Kubernetes encrypts them at rest.
+// ensureSecrets makes the namespace of a cluster and generates those of its secrets that never
+// were, or takes them from the cluster's store. Kubernetes encrypts them at rest.
 func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secret) error {
 	name := openstack.Namespace(t.cluster.Name)
 	missing := secret == nil

@@ -19,9 +19,10 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// StoreSecret is the name of the ExternalSecret of a cluster whose secrets are in a store, and of the Secret that the External Secrets
-// operator makes of it. What regiond uses is checked first, and kept in the cluster's own Secret: services go on with it while the
-// store or the operator is away.
+// StoreSecret is the name of the ExternalSecret of a cluster whose secrets are in a store, and of
+// the Secret that the External Secrets operator makes of it. What regiond uses is checked first,
+// and kept in the cluster's own Secret: services go on with it while the store or the operator is
+// away.
 const StoreSecret = "openstack-store"
 
 // externalSecretKind is served if the External Secrets operator is installed.
@@ -48,7 +49,8 @@ func externalSecret(d *region.OpenStackDeclaration, from *region.ExternalSecretS
 	return o
 }
 
-// fromStore returns the secrets of the cluster with those of its store. Secrets that services use already are in the store as they are.
+// fromStore returns the secrets of the cluster with those of its store. Secrets that services use
+// already are in the store as they are.
 func (t *reconciliation) fromStore(ctx context.Context, from *region.ExternalSecretStore, tree map[string]any) (map[string]any, error) {
 	name := openstack.Namespace(t.cluster.Name)
 	if len(tree) == 0 {

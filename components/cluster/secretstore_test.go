@@ -60,7 +60,8 @@ func (w *world) inForce() map[string]any {
 	return tree
 }
 
-// A cluster's secrets come from its store: nothing is generated, a wrong entry changes nothing, and services go on with what they use.
+// A cluster's secrets come from its store: nothing is generated, a wrong entry changes nothing, and
+// services go on with what they use.
 func TestSecretsOfAStore(t *testing.T) {
 	w := newWorld(t)
 	storeOf(w)

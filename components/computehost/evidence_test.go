@@ -39,7 +39,8 @@ func (w *world) given(cluster string) {
 	w.must(w.api.Create(w.t.Context(), h))
 }
 
-// configured makes it one as an earlier regiond left it, which kept no record: the cluster's name is on the host's configuration only.
+// configured makes it one as an earlier regiond left it, which kept no record: the cluster's name
+// is on the host's configuration only.
 func (w *world) configured(cluster string) {
 	w.t.Helper()
 	w.must(w.api.Create(w.t.Context(), &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
@@ -47,7 +48,8 @@ func (w *world) configured(cluster string) {
 		Labels: map[string]string{openstack.LabelCluster: cluster}}}))
 }
 
-// reporting makes it one that an earlier regiond configured for a cluster that is no longer there: nothing but its agent tells of that.
+// reporting makes it one that an earlier regiond configured for a cluster that is no longer there:
+// nothing but its agent tells of that.
 func (w *world) reporting() {
 	w.t.Helper()
 	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
@@ -114,7 +116,8 @@ func TestAbandonedGuests(t *testing.T) {
 	}
 }
 
-// The scheduler gives an instance a host's resources before it is on the host, and a resize leaves the disk behind until it is confirmed.
+// The scheduler gives an instance a host's resources before it is on the host, and a resize leaves
+// the disk behind until it is confirmed.
 func TestGuestsOnTheirWayAreNotLost(t *testing.T) {
 	w := newWorld(t)
 	w.cloud.Allocate(providerUUID, "vm2")

@@ -134,8 +134,8 @@ func runsCompute(h *region.Host) bool {
 		slices.ContainsFunc(h.Status.Configuration.Processes, func(p region.HostProcess) bool { return p.Service == service.NovaCompute+".service" })
 }
 
-// look asks one cluster. One without secrets has no services that could be asked: that it has no guests on the host either is only
-// known of a cluster that never gave it compute services.
+// look asks one cluster. One without secrets has no services that could be asked: that it has no
+// guests on the host either is only known of a cluster that never gave it compute services.
 func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, given bool, target func(*region.OpenStackCluster,
 	map[string]any) gate.Target) error {
 	secrets, err := plan.Secrets(ctx, s.api, cluster.Name)
@@ -192,7 +192,8 @@ func (c *Cloud) refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// held lists the instances that have an allocation of the host in Placement. The scheduler makes it before the instance is on the host.
+// held lists the instances that have an allocation of the host in Placement. The scheduler makes it
+// before the instance is on the host.
 func (c *Cloud) held(ctx context.Context) ([]Instance, error) {
 	var all []Instance
 	for _, p := range c.Providers {
@@ -255,7 +256,8 @@ func providers(ctx context.Context, c gate.Clients, name string) ([]resourceprov
 	return all, nil
 }
 
-// Refusal says why the host may not be retired, nil if it may. Force does not overrule guests, and neither does not knowing of them.
+// Refusal says why the host may not be retired, nil if it may. Force does not overrule guests, and
+// neither does not knowing of them.
 func (s *Survey) Refusal() error {
 	var guests []string
 	for _, c := range s.Clouds {
@@ -304,8 +306,8 @@ func (i Instance) String() string {
 	return fmt.Sprintf("%s (%s, %s, project %s)", i.Name, i.ID, strings.ToLower(i.Status), i.Project)
 }
 
-// Abandon takes the operator's word that guests of clusters which can't be asked may be lost with the host. Clusters that can be asked
-// are not abandoned: their guests can be deleted.
+// Abandon takes the operator's word that guests of clusters which can't be asked may be lost with
+// the host. Clusters that can be asked are not abandoned: their guests can be deleted.
 func (s *Survey) Abandon(clusters []string) error {
 	for _, name := range clusters {
 		at := slices.IndexFunc(s.Unasked, func(u Unasked) bool { return u.Cluster == name })
@@ -318,8 +320,8 @@ func (s *Survey) Abandon(clusters []string) error {
 	return nil
 }
 
-// Removable says why the host's objects may not be removed while its machine is still running, nil if they may: a compute service that
-// is left would still be given guests.
+// Removable says why the host's objects may not be removed while its machine is still running, nil
+// if they may: a compute service that is left would still be given guests.
 func (s *Survey) Removable() error {
 	if err := s.Refusal(); err != nil {
 		return err

@@ -16,7 +16,8 @@ type Output struct {
 // Emit takes the files of a target, one after the other.
 type Emit func(Output) error
 
-// Apply renders what regiond itself applies: ROLE/PATH for pods, nodes/NODE/PATH for nodes. It keeps nothing of what it has emitted.
+// Apply renders what regiond itself applies: ROLE/PATH for pods, nodes/NODE/PATH for nodes. It
+// keeps nothing of what it has emitted.
 func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []*Problem, err error) {
 	v, warnings, err := s.Values(c)
 	if err != nil {

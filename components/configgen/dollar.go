@@ -17,9 +17,10 @@ func referenceAt(text string, i int) (name string, length int) {
 	return m[1] + m[2], len(m[0])
 }
 
-// escapeDollars makes a text arrive at the service as it was written: oslo.config reads $$ as a dollar, and \$ as well. A dollar at the
-// beginning of a word is left alone if an option's name follows, as in $my_ip and ${state_path}/x: it stands for that option. $$my_ip
-// writes such a name out.
+// escapeDollars makes a text arrive at the service as it was written: oslo.config reads $$ as a
+// dollar, and \$ as well. A dollar at the beginning of a word is left alone if an option's name
+// follows, as in $my_ip and ${state_path}/x: it stands for that option. $$my_ip writes such a name
+// out.
 func escapeDollars(text string, isOption func(name string) bool) string {
 	if !strings.Contains(text, "$") {
 		return text

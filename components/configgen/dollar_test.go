@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// osloTemplate reads a value as oslo.config does: string.Template.safe_substitute after \\$ was made $$, with its own pattern of names.
-// It is another way to the same result than unescapeDollars.
+// osloTemplate reads a value as oslo.config does: string.Template.safe_substitute after \\$ was
+// made $$, with its own pattern of names. It is another way to the same result than
+// unescapeDollars.
 func osloTemplate(text string, options map[string]string) string {
 	text = strings.ReplaceAll(text, `\$`, "$$")
 	var b strings.Builder

@@ -28,8 +28,8 @@ type Explanation struct {
 // ExplainedLine is one rendered line.
 type ExplainedLine struct {
 	Value string `json:"value"`
-	// Template and line that made it, e.g. openstack/nova/nova.conf: it begins with the name of the Templates. For an option that only
-	// values set it is empty.
+	// Template and line that made it, e.g. openstack/nova/nova.conf: it begins with the name of the
+	// Templates. For an option that only values set it is empty.
 	Template string `json:"template,omitempty"`
 	Line     int    `json:"line,omitempty"`
 	// Values that were printed in it, and those that conditions around it looked at.
@@ -49,8 +49,9 @@ type ExplainedValue struct {
 	Lower []ExplainedValue `json:"lower,omitempty"`
 }
 
-// Explain says where an option of a file of a role comes from. name is the file's path or the end of it, option is SECTION.OPTION or,
-// for files that are not of oslo.config, the first word of a line.
+// Explain says where an option of a file of a role comes from. name is the file's path or the end
+// of it, option is SECTION.OPTION or, for files that are not of oslo.config, the first word of a
+// line.
 func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, error) {
 	list := s.filesOf(role)
 	i := slices.IndexFunc(list, func(f *file) bool { return f.named(name) })

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// formats of files beside those of oslo.config, with the quotes in which their values may stand. A value in quotes must not have them, or
-// a backslash, in it. What stands outside of quotes is a bare word.
+// formats of files beside those of oslo.config, with the quotes in which their values may stand. A
+// value in quotes must not have them, or a backslash, in it. What stands outside of quotes is a
+// bare word.
 var formats = map[string]string{
 	"shell":     "'",
 	"sql":       "'",

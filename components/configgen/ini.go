@@ -13,8 +13,8 @@ type optionLine struct {
 	offset, end int
 }
 
-// options reads a file as oslo.config does (oslo_config/iniparser.py): lines that begin with a blank go on with the value before, a key
-// ends at the first = or :.
+// options reads a file as oslo.config does (oslo_config/iniparser.py): lines that begin with a
+// blank go on with the value before, a key ends at the first = or :.
 func options(content []byte) iter.Seq[optionLine] {
 	return func(yield func(optionLine) bool) {
 		section, offset := "", 0

@@ -2,8 +2,8 @@ package configgen
 
 import "slices"
 
-// inRole decides the conditions that only look at the role, which is known before any value is: what is left has its sections outside of
-// blocks, where options find their place.
+// inRole decides the conditions that only look at the role, which is known before any value is:
+// what is left has its sections outside of blocks, where options find their place.
 func inRole(list []statement, role string) []statement {
 	out := make([]statement, 0, len(list))
 	for _, s := range list {

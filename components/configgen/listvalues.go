@@ -18,7 +18,8 @@ type ValueInfo struct {
 	Means    string         `json:"means"`
 }
 
-// ListValues are the values whose path has the pattern in it, or matches it as a shell pattern, sorted. An empty pattern takes all.
+// ListValues are the values whose path has the pattern in it, or matches it as a shell pattern,
+// sorted. An empty pattern takes all.
 func (s *Source) ListValues(pattern string) (list []ValueInfo) {
 	for _, p := range sortedKeys(s.schema) {
 		// A pattern that is not one matches nothing.

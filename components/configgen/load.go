@@ -33,9 +33,10 @@ type Templates struct {
 // at is the place of a file for messages.
 func (t Templates) at(name string) string { return t.Name + "/" + name }
 
-// Load reads files.yaml, services.yaml, schema.yaml, values/*.yaml and files/** of each folder, and reports all that is wrong with
-// them. Every folder owns its files, services and values: what two of them have is refused with both places. The first one says
-// which releases there are; templates of each may print the values of all.
+// Load reads files.yaml, services.yaml, schema.yaml, values/*.yaml and files/** of each folder, and
+// reports all that is wrong with them. Every folder owns its files, services and values: what two
+// of them have is refused with both places. The first one says which releases there are; templates
+// of each may print the values of all.
 func Load(all ...Templates) (*Source, error) {
 	options, err := loadOptions()
 	if err != nil {

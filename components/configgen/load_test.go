@@ -8,7 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// bundle is a second folder of templates with a file, a service and values of its own. changes replace files; an empty one removes it.
+// bundle is a second folder of templates with a file, a service and values of its own. changes
+// replace files; an empty one removes it.
 func bundle(changes map[string]string) Templates {
 	m := fstest.MapFS{}
 	for name, content := range map[string]string{

@@ -53,8 +53,8 @@ func has(rows []row, section, option string) (hasOption, hasSection bool) {
 	return hasOption, hasSection
 }
 
-// setOptions makes the rows have the options: in place of the line that sets it, else at the end of its section, else in a new section
-// at the end of the file. Lines within blocks are taken out.
+// setOptions makes the rows have the options: in place of the line that sets it, else at the end of
+// its section, else in a new section at the end of the file. Lines within blocks are taken out.
 func setOptions(rows []row, options []setOption) []row {
 	added := map[string][]row{}
 	for _, o := range options {

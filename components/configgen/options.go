@@ -136,7 +136,8 @@ type finding struct {
 	warning bool
 }
 
-// checkOptions finds the options of a rendered file that the project does not have in this release, and values that it would not take.
+// checkOptions finds the options of a rendered file that the project does not have in this release,
+// and values that it would not take.
 func (s *Source) checkOptions(project, release string, content []byte) (found []finding) {
 	sections := s.options[release][project]
 	if sections == nil {

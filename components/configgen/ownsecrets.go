@@ -21,9 +21,9 @@ const refersTo = "secret"
 
 var ownSecretName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckOwnSecret reports what is wrong with a secret of the operator's own; it does not show the value. One that oslo.config would
-// read otherwise than it was written is refused: values are one line, and white space and quotes around them are stripped
-// (oslo_config/iniparser.py).
+// CheckOwnSecret reports what is wrong with a secret of the operator's own; it does not show the
+// value. One that oslo.config would read otherwise than it was written is refused: values are one
+// line, and white space and quotes around them are stripped (oslo_config/iniparser.py).
 func CheckOwnSecret(name, value string) error {
 	if !ownSecretName.MatchString(name) {
 		return fmt.Errorf("%q is not the name of a secret: it may have lower-case letters, digits and hyphens between them, 63 at most", name)
@@ -87,8 +87,8 @@ func referred(d *region.OpenStackDeclaration) (names []string) {
 	return slices.Compact(names)
 }
 
-// resolve puts the secrets that a layer of the cluster refers to into it. tree are the cluster's secrets; a node has none of its own,
-// so that what differs between nodes is never secret.
+// resolve puts the secrets that a layer of the cluster refers to into it. tree are the cluster's
+// secrets; a node has none of its own, so that what differs between nodes is never secret.
 func (s *Source) resolve(l *layer, c *Cluster, tree map[string]any) (errs []error) {
 	l.secrets = map[string]bool{}
 	references(l.tree, func(path []string, of any, set func(string)) {

@@ -21,8 +21,9 @@ import (
 
 var imageDir = flag.String("images", region.DefaultImagesDir, "folder of images, with a node image in it")
 
-// debianHost is a host with the packages of the node image, as Debian leaves them, in namespaces of its own: its systemd is process 1,
-// its network has a loopback and the interface of the physical network.
+// debianHost is a host with the packages of the node image, as Debian leaves them, in namespaces of
+// its own: its systemd is process 1, its network has a loopback and the interface of the physical
+// network.
 type debianHost struct {
 	t    *testing.T
 	dir  string

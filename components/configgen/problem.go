@@ -7,7 +7,8 @@ import (
 
 // Problem is one thing that is wrong with a cluster's values, at its place.
 type Problem struct {
-	// Field is the path in the region file, e.g. spec.openstack.clusters[0].values.nova.debug. It is empty if the file has no part in it.
+	// Field is the path in the region file, e.g. spec.openstack.clusters[0].values.nova.debug. It is
+	// empty if the file has no part in it.
 	Field string
 	// Place is where to look: the field with file and line, or a template's line, or a Secret.
 	Place   string
@@ -32,7 +33,8 @@ func (l *layer) problem(path []string, format string, args ...any) *Problem {
 	return p
 }
 
-// Problems are the parts of a joined error, each once: nodes mostly have the same ones. What is not a Problem has neither field nor place.
+// Problems are the parts of a joined error, each once: nodes mostly have the same ones. What is not
+// a Problem has neither field nor place.
 func Problems(err error) (list []*Problem) {
 	seen := map[Problem]bool{}
 	var collect func(error)

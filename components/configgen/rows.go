@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A file of oslo.config is read as rows, so that an option's line can be replaced where it is: in the template, before anything is
-// rendered, and so for every target alike.
+// A file of oslo.config is read as rows, so that an option's line can be replaced where it is: in
+// the template, before anything is rendered, and so for every target alike.
 type row struct {
 	kind rowKind
 	// name of a section (headerRow; "" if it is made by the template) or of an option (optionRow), with _ for -.
@@ -61,9 +61,10 @@ func hasLines(s statement) bool {
 	return false
 }
 
-// wholeLines moves the line break that a block begins with (as {{- if }} leaves it) to before the block, and the one that follows the
-// block into its end: the same output, but the block then is around whole lines. It goes backwards, as blocks may follow each other.
-// before says whether a line has begun.
+// wholeLines moves the line break that a block begins with (as {{- if }} leaves it) to before the
+// block, and the one that follows the block into its end: the same output, but the block then is
+// around whole lines. It goes backwards, as blocks may follow each other. before says whether a
+// line has begun.
 func wholeLines(list []statement, before bool) []statement {
 	list = slices.Clone(list)
 	for i := len(list) - 1; i >= 0; i-- {

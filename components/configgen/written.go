@@ -62,7 +62,8 @@ func lineBreak(s string) string {
 	return ""
 }
 
-// text escapes dollars, and quotes what oslo.config would strip: white space and quotes around a value (oslo_config/iniparser.py).
+// text escapes dollars, and quotes what oslo.config would strip: white space and quotes around a
+// value (oslo_config/iniparser.py).
 func (w *optionWriter) text(s string) string {
 	s = escapeDollars(s, w.isOption)
 	if s == "" {

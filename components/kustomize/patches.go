@@ -35,8 +35,8 @@ type patch struct {
 	find types.Selector
 }
 
-// parsePatches reads the files of the operator: each has objects, which are strategic merge patches, or patches with a target in the
-// form of a Kustomization's field `patches`.
+// parsePatches reads the files of the operator: each has objects, which are strategic merge
+// patches, or patches with a target in the form of a Kustomization's field `patches`.
 func parsePatches(o Overlay) ([]patch, error) {
 	var all []patch
 	var errs []error

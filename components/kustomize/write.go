@@ -22,8 +22,8 @@ const (
 	ownObjects  = "objects.yaml"
 )
 
-// Write emits the base and the overlay as folders from which `kustomize build overlay` makes the objects of Build and the others: what
-// Build does after Kustomize is written as further patches.
+// Write emits the base and the overlay as folders from which `kustomize build overlay` makes the
+// objects of Build and the others: what Build does after Kustomize is written as further patches.
 func Write(base fs.FS, o Overlay, others []*unstructured.Unstructured, emit func(name string, content []byte) error) error {
 	disk, err := load(base)
 	if err != nil {

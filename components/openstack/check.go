@@ -13,9 +13,10 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Check says what is wrong with a region file beyond what Load refuses: its declaration (check.Document.CheckDeclaration), what rendering
-// its OpenStack clusters refuses, values that nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does.
-// Nil: the file is checked away from its seed host, without patches.
+// Check says what is wrong with a region file beyond what Load refuses: its declaration
+// (check.Document.CheckDeclaration), what rendering its OpenStack clusters refuses, values that
+// nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does. Nil:
+// the file is checked away from its seed host, without patches.
 func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, error)) (check.Problems, error) {
 	c, err := Default()
 	if err != nil {
@@ -63,8 +64,8 @@ func examples(d *region.OpenStackDeclaration) []configgen.Node {
 	return nodes
 }
 
-// strangers warns of values for hosts that the file does not declare. A server that is found, or a machine that is enrolled, may get
-// the name.
+// strangers warns of values for hosts that the file does not declare. A server that is found, or a
+// machine that is enrolled, may get the name.
 func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
 	names := make([]string, len(r.Spec.Hardware.Servers))
 	for i, s := range r.Spec.Hardware.Servers {
@@ -86,10 +87,11 @@ func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclara
 	return problems
 }
 
-// otherDebian warns of a release whose packages are of another Debian than the hosts'. It works, and is no more than a warning: hosts are
-// configured for the release that they run, and OpenStack supports compute services that are one SLURP release behind their control
-// plane, as those of epoxy are behind gazpacho (OpenStack TC resolution of 2022-02-10). Hosts that are ahead of it can't be declared:
-// there is no node image of a later Debian.
+// otherDebian warns of a release whose packages are of another Debian than the hosts'. It works,
+// and is no more than a warning: hosts are configured for the release that they run, and OpenStack
+// supports compute services that are one SLURP release behind their control plane, as those of
+// epoxy are behind gazpacho (OpenStack TC resolution of 2022-02-10). Hosts that are ahead of it
+// can't be declared: there is no node image of a later Debian.
 func otherDebian(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) check.Problems {
 	debian := oci.Debian(string(d.Release))
 	if debian == "" || debian == r.Spec.Images.Node {

@@ -37,7 +37,8 @@ spec:
       - name: general
 `
 
-// messages returns what is said of the file with these lines at its end. With a line of patches, they are what lies in the folder.
+// messages returns what is said of the file with these lines at its end. With a line of patches,
+// they are what lies in the folder.
 func messages(t *testing.T, lines, patches string) []string {
 	t.Helper()
 	doc, err := check.Load([]byte(checkedRegion+lines), "region.yaml")

@@ -49,7 +49,8 @@ func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, er
 	return all, errors.Join(errs...)
 }
 
-// maxPatches bounds the operator's patches of a cluster in bytes: with the declaration they are one object, and etcd takes 1.5 MiB.
+// maxPatches bounds the operator's patches of a cluster in bytes: with the declaration they are one
+// object, and etcd takes 1.5 MiB.
 const maxPatches = 512 << 10
 
 // ReadPatches reads the files *.yaml and *.yml of a folder in the order of their names.

@@ -12,8 +12,9 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// Manifests emits a cluster's Kubernetes objects as a base and an overlay for Kustomize: `kustomize build overlay` makes what Desired has
-// in Objects. Without secrets there are placeholders in the Secrets of the configuration, whose names then are others as well.
+// Manifests emits a cluster's Kubernetes objects as a base and an overlay for Kustomize: `kustomize
+// build overlay` makes what Desired has in Objects. Without secrets there are placeholders in the
+// Secrets of the configuration, whose names then are others as well.
 func (c *Composer) Manifests(in Input, emit func(name string, content []byte) error) error {
 	values, _, err := c.source.Values(in.generated())
 	if err != nil {

@@ -15,8 +15,9 @@ const ethernetMTU = 1500
 // tunnelsOf names what VXLAN needs, in messages.
 const tunnelsOf = "VXLAN tunnels"
 
-// mtus compares the MTU that Neutron takes physical networks and tunnels to have with that of the links they are on. Larger frames than a
-// link takes are lost without a word: what is small gets through, and hides it. What a profile without a network has is not known.
+// mtus compares the MTU that Neutron takes physical networks and tunnels to have with that of the
+// links they are on. Larger frames than a link takes are lost without a word: what is small gets
+// through, and hides it. What a profile without a network has is not known.
 func (c *Composer) mtus(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
 	values, _, err := c.source.Values(configgen.Cluster{Declaration: d, Region: r.Name, Field: field})
 	if err != nil {
@@ -97,8 +98,8 @@ func linkNamed(n *region.HostNetwork, name string) (link, bool) {
 	return link{}, false
 }
 
-// tunnelLink is the link with the host's address in the provisioning network: that of the interface it boots by, or the bond over it. With
-// an address of its own for tunnels, it isn't known here.
+// tunnelLink is the link with the host's address in the provisioning network: that of the interface
+// it boots by, or the bond over it. With an address of its own for tunnels, it isn't known here.
 func tunnelLink(n *region.HostNetwork, values *configgen.Values) (link, bool) {
 	if own, _ := values.Lookup("neutron.vxlan.local_address"); own != "" {
 		return link{}, false

@@ -281,7 +281,8 @@ func TestReadPatches(t *testing.T) {
 	}
 }
 
-// The endpoints' region follows the region's name for a cluster that is created now. One from before keeps what it had, until it is told otherwise.
+// The endpoints' region follows the region's name for a cluster that is created now. One from
+// before keeps what it had, until it is told otherwise.
 func TestKeystoneRegion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recorded, values, want string

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// minSecret is the length in bytes from which on secrets are looked for in text. Shorter strings are not secrets, and redacting them
-// would make every file unreadable.
+// minSecret is the length in bytes from which on secrets are looked for in text. Shorter strings
+// are not secrets, and redacting them would make every file unreadable.
 const minSecret = 6
 
-// Redact replaces the secrets of the cluster in a text, and what looks like one: the text may hold secrets that were replaced since.
+// Redact replaces the secrets of the cluster in a text, and what looks like one: the text may hold
+// secrets that were replaced since.
 func (s *State) Redact(text string) string {
 	type secret struct{ path, value string }
 	var all []secret

@@ -1,5 +1,6 @@
-// Package ownsecret adds an operator's own secrets to those of an OpenStack cluster, e.g. the password of an LDAP server. They are in
-// the same Secret and tree as the generated ones, which Kubernetes encrypts at rest, and are kept and lost with them.
+// Package ownsecret adds an operator's own secrets to those of an OpenStack cluster, e.g. the
+// password of an LDAP server. They are in the same Secret and tree as the generated ones, which
+// Kubernetes encrypts at rest, and are kept and lost with them.
 package ownsecret
 
 import (

@@ -17,8 +17,9 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// Running lists the images of a cluster's pods, by the references in its Deployments and StatefulSets: those that regiond has built,
-// not those of containers that an operator's patch adds. It is empty for a cluster that is not there yet.
+// Running lists the images of a cluster's pods, by the references in its Deployments and
+// StatefulSets: those that regiond has built, not those of containers that an operator's patch
+// adds. It is empty for a cluster that is not there yet.
 func Running(ctx context.Context, c client.Client, cluster string) ([]string, error) {
 	var images []string
 	for _, kind := range []string{"Deployment", "StatefulSet"} {

@@ -66,9 +66,10 @@ type Batch struct {
 	Drain []string
 }
 
-// NextBatch decides which hosts get their configuration next: one at first, the canary, and when that has proved it as many as keep
-// the unavailable ones within the budget; none after a failure. Hosts whose guests would be cut off wait until they have none, unless
-// disrupt is true. It is pure, and remembers nothing: all that it needs was observed.
+// NextBatch decides which hosts get their configuration next: one at first, the canary, and when
+// that has proved it as many as keep the unavailable ones within the budget; none after a failure.
+// Hosts whose guests would be cut off wait until they have none, unless disrupt is true. It is
+// pure, and remembers nothing: all that it needs was observed.
 func NextBatch(hosts []HostState, disrupt bool, now time.Time) Batch {
 	b := Batch{Waits: map[string]string{}}
 	budget := max(1, len(hosts)*BudgetPercent/100)

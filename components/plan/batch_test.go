@@ -142,8 +142,9 @@ func (f *fleet) step(breaks func(name string) bool, takes time.Duration) plan.Ba
 	return b
 }
 
-// TestRollOutSimulated: fleets of any size get a change with never more hosts away than the budget, one at first. NextBatch is given
-// nothing but what is observed, so every step is that of a regiond that has just started.
+// TestRollOutSimulated: fleets of any size get a change with never more hosts away than the budget,
+// one at first. NextBatch is given nothing but what is observed, so every step is that of a regiond
+// that has just started.
 func TestRollOutSimulated(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 9, 10, 37, 200} {

@@ -16,8 +16,9 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// recordCompute writes to a Host that it is given compute services of a cluster. It MUST be called before the configuration with them
-// can reach the host: whoever retires the host later believes the record.
+// recordCompute writes to a Host that it is given compute services of a cluster. It MUST be called
+// before the configuration with them can reach the host: whoever retires the host later believes
+// the record.
 func recordCompute(ctx context.Context, c client.Client, cluster, name string) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
@@ -52,8 +53,9 @@ func setComputeOf(ctx context.Context, c client.Client, h *region.Host, of []str
 	return nil
 }
 
-// ComputeOf returns the OpenStack clusters whose compute services a host was given: those recorded on its Host, which may be nil, and
-// the one that its stored configuration is of, which a regiond that kept no record may have written.
+// ComputeOf returns the OpenStack clusters whose compute services a host was given: those recorded
+// on its Host, which may be nil, and the one that its stored configuration is of, which a regiond
+// that kept no record may have written.
 func ComputeOf(ctx context.Context, c client.Reader, h *region.Host, name string) ([]string, error) {
 	var of []string
 	if h != nil {
@@ -75,8 +77,8 @@ func ComputeOf(ctx context.Context, c client.Reader, h *region.Host, name string
 	return of, nil
 }
 
-// RemoveNode deletes the stored configuration of a host. The agent keeps what it has, guests run on, and the Host keeps the record of
-// that.
+// RemoveNode deletes the stored configuration of a host. The agent keeps what it has, guests run
+// on, and the Host keeps the record of that.
 func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.Object) error {
 	uid := s.GetUID()
 	if err := recordCompute(ctx, c, cluster, s.GetName()); err != nil && !apierrors.IsNotFound(err) { // the Secret of a Host that is gone
@@ -88,8 +90,8 @@ func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.O
 	return nil
 }
 
-// StopNode replaces the configuration of a host by one without services: its agent stops those of the cluster. It MUST NOT be called
-// while guests are on the host.
+// StopNode replaces the configuration of a host by one without services: its agent stops those of
+// the cluster. It MUST NOT be called while guests are on the host.
 func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, name string, now time.Time) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
@@ -103,9 +105,9 @@ func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackClu
 	return err
 }
 
-// ReleaseNode deletes the stored configuration of a host, if it is of the cluster, and takes the cluster out of the host's record. It
-// MUST NOT be called before it was shown that none of the cluster's guests is on the host, and that the host no longer runs the
-// cluster's compute service.
+// ReleaseNode deletes the stored configuration of a host, if it is of the cluster, and takes the
+// cluster out of the host's record. It MUST NOT be called before it was shown that none of the
+// cluster's guests is on the host, and that the host no longer runs the cluster's compute service.
 func ReleaseNode(ctx context.Context, c client.Client, cluster, name string) error {
 	stored := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, stored)

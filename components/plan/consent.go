@@ -11,12 +11,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// AnnotationDisrupt on an OpenStackCluster is the generation whose changes may cut guests off from their networks. The consent is for
-// one declaration: the next one has another generation.
+// AnnotationDisrupt on an OpenStackCluster is the generation whose changes may cut guests off from
+// their networks. The consent is for one declaration: the next one has another generation.
 const AnnotationDisrupt = "regiond.dev/disrupt-generation"
 
-// Disrupt gives consent that a cluster's present declaration cuts guests off from their networks while hosts change. It is an error if
-// another declaration comes between.
+// Disrupt gives consent that a cluster's present declaration cuts guests off from their networks
+// while hosts change. It is an error if another declaration comes between.
 func Disrupt(ctx context.Context, c client.Client, cluster string) error {
 	o := &region.OpenStackCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: cluster}, o); err != nil {

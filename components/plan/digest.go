@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// Digest of a plan: of what it changes, and of all that is to be there when it was done, also where the plan shows only a part of it.
-// Two plans with one digest do the same. Warnings do not count.
+// Digest of a plan: of what it changes, and of all that is to be there when it was done, also where
+// the plan shows only a part of it. Two plans with one digest do the same. Warnings do not count.
 func (p *Plan) Digest() string {
 	h := sha256.New()
 	add(h, p.Region, p.Declarations, p.Machines, p.Removed())

@@ -72,8 +72,9 @@ func NetworkDigest(conf configuration.Configuration) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ApplyNodes writes the configuration of a cluster's hosts, where it differs, and removes that of hosts which are no longer among
-// them; the agent then keeps what it has. It returns the names of both. A host without a configuration in nodes keeps what it has.
+// ApplyNodes writes the configuration of a cluster's hosts, where it differs, and removes that of
+// hosts which are no longer among them; the agent then keeps what it has. It returns the names of
+// both. A host without a configuration in nodes keeps what it has.
 func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, nodes map[string]NodeWrite,
 	hosts []openstack.Host, now time.Time) ([]string, error) {
 	var changed []string
@@ -262,7 +263,8 @@ func planNodes(ctx context.Context, c client.Client, cluster string, s *openstac
 	return all, err
 }
 
-// LiveConfiguration is the one that is stored for a host. It is empty if the host has none, or one that can't be read and will be replaced.
+// LiveConfiguration is the one that is stored for a host. It is empty if the host has none, or one
+// that can't be read and will be replaced.
 func LiveConfiguration(ctx context.Context, c client.Client, name string) (configuration.Configuration, error) {
 	s := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, s)

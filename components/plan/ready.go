@@ -17,8 +17,9 @@ import (
 // readyPoll is the time between checks of WaitReady.
 const readyPoll = time.Second
 
-// WaitReady waits until every OpenStack cluster named is Ready with its present specification, and those that were removed are gone.
-// report gets a line for each condition that changes. The error, when ctx ends, says what is still missing.
+// WaitReady waits until every OpenStack cluster named is Ready with its present specification, and
+// those that were removed are gone. report gets a line for each condition that changes. The error,
+// when ctx ends, says what is still missing.
 func WaitReady(ctx context.Context, c client.Client, names, removed []string, report func(string)) error {
 	t := time.NewTicker(readyPoll)
 	defer t.Stop()

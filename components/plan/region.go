@@ -150,8 +150,9 @@ func (e *ReleaseError) Error() string {
 	return "the databases of the removed cluster of this name are kept, and would be used: " + e.cause.Error()
 }
 
-// Returns is nil if a cluster that is not there may be installed with a release: a ReleaseError if data of a removed one is kept that the
-// release can't use. Data that an earlier regiond kept has no release written down, and passes.
+// Returns is nil if a cluster that is not there may be installed with a release: a ReleaseError if
+// data of a removed one is kept that the release can't use. Data that an earlier regiond kept has
+// no release written down, and passes.
 func Returns(ctx context.Context, c client.Client, cluster string, release region.OpenStackRelease) error {
 	left, err := retained(ctx, c, cluster)
 	if err != nil {

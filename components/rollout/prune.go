@@ -35,8 +35,9 @@ type Owned struct {
 	Kept      []Ref
 }
 
-// Prune deletes what was made before and is not desired any more, and returns it. Configuration that a pod, or an earlier ReplicaSet
-// that one could go back to, still uses is left for a later time; that of pods which stop goes with them.
+// Prune deletes what was made before and is not desired any more, and returns it. Configuration
+// that a pod, or an earlier ReplicaSet that one could go back to, still uses is left for a later
+// time; that of pods which stop goes with them.
 func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Ref, error) {
 	found, err := undesired(ctx, c, owned, desired)
 	if err != nil {
@@ -109,9 +110,10 @@ func undesired(ctx context.Context, c client.Client, owned Owned, desired []*uns
 	return slices.DeleteFunc(all, func(o metav1.PartialObjectMetadata) bool { return used[RefOf(&o)] }), nil
 }
 
-// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use for pods. Pods that are ending,
-// and those of workloads that are to go, need theirs no more: they have mounted them, and none of them starts again. Counted, they
-// would keep their configuration from being deleted with them, and the next plan would show it.
+// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use
+// for pods. Pods that are ending, and those of workloads that are to go, need theirs no more: they
+// have mounted them, and none of them starts again. Counted, they would keep their configuration
+// from being deleted with them, and the next plan would show it.
 func usedConfigs(ctx context.Context, c client.Client, namespace string, going []metav1.PartialObjectMetadata) (map[Ref]bool, error) {
 	gone := map[types.UID]bool{}
 	for _, o := range going {
@@ -139,8 +141,9 @@ func usedConfigs(ctx context.Context, c client.Client, namespace string, going [
 	return used, nil
 }
 
-// references to Secrets and ConfigMaps anywhere in a pod or a template. Fields that name one in a core/v1 PodSpec are
-// secretName (volumes), and name below secret, secretRef, secretKeyRef, configMap, configMapRef, configMapKeyRef, imagePullSecrets.
+// references to Secrets and ConfigMaps anywhere in a pod or a template. Fields that name one in a
+// core/v1 PodSpec are secretName (volumes), and name below secret, secretRef, secretKeyRef,
+// configMap, configMapRef, configMapKeyRef, imagePullSecrets.
 func references(v any) []corev1.TypedLocalObjectReference {
 	var all []corev1.TypedLocalObjectReference
 	add := func(kind string, v any) {

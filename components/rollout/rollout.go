@@ -1,5 +1,6 @@
-// Package rollout brings Kubernetes objects to what is declared: it compares and applies them, says what a workload waits for, and
-// prunes what is no longer declared. It knows of no component in particular.
+// Package rollout brings Kubernetes objects to what is declared: it compares and applies them, says
+// what a workload waits for, and prunes what is no longer declared. It knows of no component in
+// particular.
 //
 // What differs is asked of the API server by a server-side apply, dry or not: it knows defaults, owners of fields and what may
 // not be changed. An apply that changes nothing writes nothing.
@@ -100,7 +101,8 @@ func serverSide(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	return result, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(result), opts...)
 }
 
-// creatable is nil if the API server would accept the object as a new one. Nothing is deleted to make room for one that it refuses.
+// creatable is nil if the API server would accept the object as a new one. Nothing is deleted to
+// make room for one that it refuses.
 func creatable(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	other := o.DeepCopy()
 	other.SetName(o.GetName() + "-x")

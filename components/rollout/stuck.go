@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ReplaceStuck deletes the pod that keeps a StatefulSet from its update revision, if there is one, and returns its name. Kubernetes
-// replaces pods in order and waits for each to be ready: one that crashes by its template is never replaced, also after the template
-// was corrected (https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback).
+// ReplaceStuck deletes the pod that keeps a StatefulSet from its update revision, if there is one,
+// and returns its name. Kubernetes replaces pods in order and waits for each to be ready: one that
+// crashes by its template is never replaced, also after the template was corrected
+// (https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback).
 func ReplaceStuck(ctx context.Context, c client.Client, o *unstructured.Unstructured) (string, error) {
 	set := &appsv1.StatefulSet{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), set); err != nil {

@@ -83,7 +83,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// A workload that listens does so on its row's port, by its program's argument if it is given one, and has a Kubernetes Service there.
+// A workload that listens does so on its row's port, by its program's argument if it is given one,
+// and has a Kubernetes Service there.
 func TestPorts(t *testing.T) {
 	argument := regexp.MustCompile(`^:(\d+)$`)
 	got, want := map[string]string{}, map[string]string{}
@@ -125,7 +126,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Pods that listen nowhere are up when they have a connection to the broker, which the kernel lists in hexadecimal (proc_net_tcp.rst).
+// Pods that listen nowhere are up when they have a connection to the broker, which the kernel lists
+// in hexadecimal (proc_net_tcp.rst).
 func TestProbesOfTheBroker(t *testing.T) {
 	want, probes := fmt.Sprintf(":%04X 01 ", service.RabbitMQ.Port()), 0
 	for _, m := range manifests(t) {

@@ -1,6 +1,7 @@
-// Package service is the table of the services of an OpenStack cluster: one row each, the one home of ports, user numbers, needs,
-// schemas and folders. Go code asks the rows; manifests, scripts, templates and the recipes of images, which are not Go, are compared
-// with them by this package's tests.
+// Package service is the table of the services of an OpenStack cluster: one row each, the one home
+// of ports, user numbers, needs, schemas and folders. Go code asks the rows; manifests, scripts,
+// templates and the recipes of images, which are not Go, are compared with them by this package's
+// tests.
 package service
 
 import (

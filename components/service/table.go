@@ -66,8 +66,9 @@ var Glance = Service{
 	Folders:   []Folder{{"glance", 0o750}},
 }
 
-// Nova runs guests. It needs Placement because nova-conductor and nova-scheduler ask it for its versions when they start, and exit if
-// it does not answer (report_client_singleton in nova/scheduler/client/report.py).
+// Nova runs guests. It needs Placement because nova-conductor and nova-scheduler ask it for its
+// versions when they start, and exit if it does not answer (report_client_singleton in
+// nova/scheduler/client/report.py).
 var Nova = Service{
 	Name: "nova", Gate: region.ConditionNova, User: 42436,
 	Proof:     "its cells are mapped, conductor and scheduler are up, the API answers",

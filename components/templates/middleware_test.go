@@ -8,8 +8,8 @@ import (
 	"regiond.dev/regiond/components/templates"
 )
 
-// TestMiddlewareNamesItsEndpoint: without a region and an interface keystonemiddleware validates tokens at whichever identity endpoint
-// is first in the catalogue.
+// TestMiddlewareNamesItsEndpoint: without a region and an interface keystonemiddleware validates
+// tokens at whichever identity endpoint is first in the catalogue.
 func TestMiddlewareNamesItsEndpoint(t *testing.T) {
 	found := 0
 	err := fs.WalkDir(templates.FS, ".", func(path string, d fs.DirEntry, err error) error {

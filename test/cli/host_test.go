@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// `config render` shows all that a host becomes by its profile: its network's files and its kernel arguments, beside the files of its
-// services. A MAC address that only the inventory tells has a placeholder.
+// `config render` shows all that a host becomes by its profile: its network's files and its kernel
+// arguments, beside the files of its services. A MAC address that only the inventory tells has a
+// placeholder.
 func TestRenderShowsWhatAHostBecomes(t *testing.T) {
 	text, err := os.ReadFile(example)
 	if err != nil {

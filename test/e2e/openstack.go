@@ -60,8 +60,8 @@ func (l *Lab) Host(machine string) region.Host {
 	return region.Host{}
 }
 
-// AwaitOpenStack until it answers, all its gates are passed and all its nodes are up. It may have been Ready before what is waited
-// for was noticed, so it is asked, too.
+// AwaitOpenStack until it answers, all its gates are passed and all its nodes are up. It may have
+// been Ready before what is waited for was noticed, so it is asked, too.
 func (l *Lab) AwaitOpenStack(timeout time.Duration) {
 	l.Helper()
 	l.Eventually("OpenStack is Ready", timeout, func() (bool, string) {
@@ -152,7 +152,8 @@ func assertGates(t *testing.T, lines []string) {
 	}
 }
 
-// assertNoRestarts: each container of the control plane still is the first of its pod, so each was started when what it needs was there.
+// assertNoRestarts: each container of the control plane still is the first of its pod, so each was
+// started when what it needs was there.
 func assertNoRestarts(l *Lab) {
 	l.Helper()
 	pods := decode[corev1.PodList](l, l.Kubectl("get", "pods", "--namespace", "openstack-lab", "-o", "json"))

@@ -46,8 +46,8 @@ func TestOpenStackFaults(t *testing.T) {
 	t.Run("power cut during an apply", func(t *testing.T) { powerCutDuringApply(l.on(t)) })
 }
 
-// killedOnTheWayUp: the database inside a schema job, and regiond with the whole control plane between a schema job and the rollout
-// of what needs it. `lab up` does not notice.
+// killedOnTheWayUp: the database inside a schema job, and regiond with the whole control plane
+// between a schema job and the rollout of what needs it. `lab up` does not notice.
 func killedOnTheWayUp(l *Lab) {
 	u := l.Up("--config", l.Write(twoNodes))
 	job := func(name, field string) string {

@@ -14,8 +14,9 @@ import (
 
 var previous = flag.String("previous", "", "the regiond binary of the commit that test/previous names")
 
-// TestPrevious replaces the program under a running region of the version that landed last: the region is Ready again, guests still
-// ping each other, and nothing was started again that nobody asked for.
+// TestPrevious replaces the program under a running region of the version that landed last: the
+// region is Ready again, guests still ping each other, and nothing was started again that nobody
+// asked for.
 func TestPrevious(t *testing.T) {
 	if *previous == "" {
 		t.Fatal("-previous is not set; run: make e2e-previous")

@@ -18,7 +18,8 @@ import (
 
 var tempest = flag.String("tempest", "", "the virtual environment of Python that has tempest (scripts/build-tempest)")
 
-// tempestSets are what is asked of tempest, and how many tests of each pass at least. A set of which most is skipped proves nothing.
+// tempestSets are what is asked of tempest, and how many tests of each pass at least. A set of
+// which most is skipped proves nothing.
 var tempestSets = []struct {
 	name, tests string
 	passed      int

@@ -1,5 +1,6 @@
-// Package cloudtest plays the APIs of an OpenStack cluster for tests: Keystone, Nova, Neutron, Glance and Placement, as far as
-// regiond uses them. What is asserted with it is what regiond asks for; that the real services understand that is for end-to-end tests.
+// Package cloudtest plays the APIs of an OpenStack cluster for tests: Keystone, Nova, Neutron,
+// Glance and Placement, as far as regiond uses them. What is asserted with it is what regiond asks
+// for; that the real services understand that is for end-to-end tests.
 package cloudtest
 
 import (

@@ -12,8 +12,9 @@ var imageTables = []struct{ table, key string }{
 	{"image_locations", "image_id"}, {"image_properties", "image_id"}, {"image_tags", "image_id"}, {"image_members", "image_id"}, {"images", "id"},
 }
 
-// purgeImages are statements that remove the rows of images which this cluster's probe has deleted. glance-manage can't: it removes
-// those of everyone's images, whose IDs could then be taken by others (OSSN-0075). Each takes the probe's mark once.
+// purgeImages are statements that remove the rows of images which this cluster's probe has deleted.
+// glance-manage can't: it removes those of everyone's images, whose IDs could then be taken by
+// others (OSSN-0075). Each takes the probe's mark once.
 func purgeImages() []string {
 	var all []string
 	for _, t := range imageTables {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Rows of images that are not the probe's, or that are not deleted, are in no statement's reach; an image's own row goes last, since
-// the others refer to it.
+// Rows of images that are not the probe's, or that are not deleted, are in no statement's reach; an
+// image's own row goes last, since the others refer to it.
 func TestPurgeImages(t *testing.T) {
 	all := purgeImages()
 	for i, s := range all {

@@ -53,8 +53,9 @@ func (g Generator) fitsOne(v any) bool {
 	return len(s) >= shortest && len(s) <= longest && plain.MatchString(s)
 }
 
-// Take puts the declared secrets that others keep into a tree, which is not changed, and reports all that are missing, not of their
-// form, or other than in the tree: services hold those. Errors do not show secrets.
+// Take puts the declared secrets that others keep into a tree, which is not changed, and reports
+// all that are missing, not of their form, or other than in the tree: services hold those. Errors
+// do not show secrets.
 func Take(declared Declared, from, into map[string]any) (map[string]any, error) {
 	tree := clone(into)
 	var errs []error

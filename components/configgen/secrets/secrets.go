@@ -79,9 +79,9 @@ func generator(object map[string]any) (Generator, error) {
 	return g, nil
 }
 
-// Generate fills in what the tree lacks and was never generated before. existing and generated are what it returned before (nil at
-// first); neither is changed. A secret that is in generated but no longer in the tree is an error, as the services still use it; then
-// nothing is returned.
+// Generate fills in what the tree lacks and was never generated before. existing and generated are
+// what it returned before (nil at first); neither is changed. A secret that is in generated but no
+// longer in the tree is an error, as the services still use it; then nothing is returned.
 func Generate(declared Declared, existing map[string]any, generated []string, random io.Reader) (tree map[string]any, all []string, err error) {
 	tree = clone(existing)
 	done := map[string]bool{}
@@ -148,8 +148,8 @@ func (g Generator) one(random io.Reader) (string, error) {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// password of letters and digits, which no file, shell or URL needs to quote. Bytes beyond a multiple of their number are dropped, so
-// that none is likelier than another.
+// password of letters and digits, which no file, shell or URL needs to quote. Bytes beyond a
+// multiple of their number are dropped, so that none is likelier than another.
 func password(random io.Reader, length int) (string, error) {
 	const fair = 256 / len(letters) * len(letters)
 	out, b := make([]byte, 0, length), make([]byte, 1)
