@@ -12,7 +12,7 @@ import (
 
 // Ansible writes a playbook with templates and variables for a cluster's roles and the given nodes: the same files, rendered by Ansible.
 // Plain values are variables of the group openstack_NAME, those in which nodes differ are each host's, secrets are in a file of their
-// own. Nodes are gone through twice and not kept.
+// own. It iterates over the nodes twice and keeps none in memory.
 func (s *Source) Ansible(c Cluster, nodes []Node, emit Emit) error {
 	v, _, err := s.Values(c)
 	if err != nil {
@@ -44,7 +44,7 @@ type ansible struct {
 // key of a path in maps: names may have dots.
 func key(path []string) string { return strings.Join(path, "\x00") }
 
-// survey finds out in what the nodes differ.
+// survey finds the leaves in which the nodes differ.
 func (a *ansible) survey() error {
 	note := func(p []string, leaf *node) {
 		if hasBoolean(leaf.content()) {
@@ -85,7 +85,7 @@ func (a *ansible) survey() error {
 	return nil
 }
 
-// hasBoolean says whether a value is true or false, or has one in it.
+// hasBoolean reports whether a value is true or false, or has one in it.
 func hasBoolean(v any) bool {
 	switch x := v.(type) {
 	case bool:
@@ -248,7 +248,7 @@ func (a *ansible) templates(role string) ([]*file, error) {
 	return list, nil
 }
 
-// differ says whether nodes differ in a leaf, or in one below a mapping.
+// differ reports whether nodes differ in a leaf, or in one below a mapping.
 func (a *ansible) differ(p []string) bool {
 	if a.varies[key(p)] {
 		return true
@@ -272,7 +272,7 @@ type play struct {
 // task is one module's call with its name, "when" and "notify".
 type task map[string]any
 
-// playbook places each role's files, and on compute nodes enables and starts the services, those whose files changed anew.
+// playbook places each role's files, and on compute nodes enables and starts the services and restarts those whose files changed.
 // openstack_root puts the files below a folder, without owners, to be looked at first; then no service is touched.
 func (a *ansible) playbook() error {
 	var plays []play

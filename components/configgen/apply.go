@@ -1,12 +1,10 @@
 package configgen
 
-import ()
-
 // Output is a file of a target.
 type Output struct {
 	// Name below the target's folder.
 	Name string
-	// Role and Node that it is for. Role is empty for what is for all.
+	// Role and Node that it is for. Role is empty for files that all roles share.
 	Role, Node string
 	// File is the rendered file, of target apply only.
 	File    File

@@ -264,7 +264,7 @@ func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
 
 // Every file that prints a value says in which format it is.
 func TestFilesHaveFormats(t *testing.T) {
-	for format, want := range map[string]string{"": "has no format", "bash": "has no format that is known; formats are arguments, ini, json"} {
+	for format, want := range map[string]string{"": "has no known format", "bash": "has no known format; formats are arguments, ini, json"} {
 		_, err := testSource(t, map[string]string{"files.yaml": "- {path: /etc/x, template: nova/keys, format: '" + format +
 			"', roles: [nova], mode: \"0600\", owner: root, group: root}\n", "services.yaml": "[]"})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,7 +1,7 @@
 package configgen
 
 // Check finds everything that is wrong with the values of a cluster and of nodes: what Apply
-// refuses, and values that no template uses. Of each field one thing is said.
+// refuses, and values that no template uses. It reports one problem a field.
 func (s *Source) Check(c Cluster, nodes []Node) []*Problem {
 	r := &checker{source: s, seen: map[string]bool{}}
 	v, unused, err := s.Values(c)

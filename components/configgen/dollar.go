@@ -51,7 +51,7 @@ func escapeDollars(text string, isOption func(name string) bool) string {
 	return b.String()
 }
 
-// inWord says whether what is before an offset belongs to the same word.
+// inWord reports whether what is before an offset belongs to the same word.
 func inWord(text string, i int) bool {
 	if i == 0 {
 		return false
@@ -60,7 +60,7 @@ func inWord(text string, i int) bool {
 	return c == '$' || c == '\\' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// unescapeDollars reads a text as oslo.config does. refers says whether another option's value goes into it.
+// unescapeDollars reads a text as oslo.config does. refers reports whether another option's value goes into it.
 func unescapeDollars(text string) (value string, refers bool) {
 	text = strings.ReplaceAll(text, `\$`, "$$")
 	var b strings.Builder

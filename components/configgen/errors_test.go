@@ -79,7 +79,7 @@ func TestUnknownRelease(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	mustSay(t, err.Error(), `spec.openstack.clusters[0].release: there is no release "zed"; there are epoxy, gazpacho`)
+	mustSay(t, err.Error(), `spec.openstack.clusters[0].release: release "zed" is not known; known: epoxy, gazpacho`)
 }
 
 func TestMissingVariables(t *testing.T) {
@@ -99,7 +99,7 @@ func TestMissingVariables(t *testing.T) {
 		"nova/keys:2: .nova.debgu is not set by any layer",
 		"did you mean .nova.debug?",
 		"nova/keys:3: .nova.database is a mapping; name a value in it",
-		"nova/nova.conf:2: .nova.token is a secret that is not there: Secret openstack-lab/openstack-secrets, key secrets.json has no nova.token",
+		"nova/nova.conf:2: .nova.token is a secret that is missing: Secret openstack-lab/openstack-secrets, key secrets.json has no nova.token",
 		"nova/nova.conf:3: an item of .physical_networks has no .role",
 		"nova/nova.conf:5: .nova.virt_type (openstack/values/defaults.yaml:3) is a string, must be a list")
 	if strings.Contains(err.Error(), "not_looked_at") {

@@ -179,8 +179,8 @@ func (e *evaluation) missing(r ref, at int) {
 	path := strings.Join(r.path, ".")
 	name := e.values.cluster.Declaration.Name
 	if _, secret := e.src.secrets[path]; secret {
-		e.fail(at, "%s is a secret that is not there: %s has no %s; regiond generates it when it is first needed, so it was lost: "+
-			"put it back, e.g. from a backup", r, secretsPlace(name), path)
+		e.fail(at, "%s is a secret that is missing: %s has no %s; regiond generates it when it is first needed, so it was lost: "+
+			"restore it, e.g. from a backup", r, secretsPlace(name), path)
 		return
 	}
 	field := e.values.cluster.Field + ".values." + path

@@ -10,7 +10,7 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Explanation says where a line of a file comes from.
+// Explanation tells where a line of a file comes from.
 type Explanation struct {
 	// File that was rendered, for a role and, for compute, a node.
 	File string `json:"file"`
@@ -49,7 +49,7 @@ type ExplainedValue struct {
 	Lower []ExplainedValue `json:"lower,omitempty"`
 }
 
-// Explain says where an option of a file of a role comes from. name is the file's path or the end
+// Explain tells where an option of a file of a role comes from. name is the file's path or the end
 // of it, option is SECTION.OPTION or, for files that are not of oslo.config, the first word of a
 // line.
 func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, error) {
@@ -221,7 +221,7 @@ func said(path []string, leaf *node) ExplainedValue {
 	return ExplainedValue{Path: strings.Join(path, "."), Value: show(leaf), Secret: leaf.secret, Layer: leaf.from.name, Place: leaf.from.place(path)}
 }
 
-// notThere says why a file has no such option, and what was meant.
+// notThere explains why a file has no such option, and what was meant.
 func (s *Source) notThere(f *file, release string, e *Explanation, lines []optionLine) error {
 	what := e.Option
 	if f.Options != "" {

@@ -37,7 +37,7 @@ func (f *file) checkFormat(statements []statement) error {
 	printsValues := false
 	printedRefs(statements, func(ref) { printsValues = true })
 	if _, known := formats[f.Format]; f.Format != "" && !known || f.Format == "" && printsValues {
-		return errors.New("has no format that is known; formats are " + strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
+		return errors.New("has no known format; formats are " + strings.Join(slices.Sorted(maps.Keys(formats)), ", "))
 	}
 	return nil
 }
@@ -72,13 +72,13 @@ func (e *evaluation) guard(o *output, before int) {
 	}
 }
 
-// placeholder says whether a secret is not there yet: what stands for it is not a value.
+// placeholder reports whether a secret is not there yet: what stands for it is not a value.
 func (e *evaluation) placeholder(r ref, printed []byte) bool {
 	uses := e.uses(r)
 	return len(uses) > 0 && uses[0].leaf.secret && (bytes.HasPrefix(printed, []byte("<secret:")) || bytes.IndexByte(printed, 0) >= 0)
 }
 
-// written says whether a value is an option's, written for oslo.config.
+// written reports whether a value is an option's, written for oslo.config.
 func (e *evaluation) written(r ref) bool {
 	uses := e.uses(r)
 	return len(uses) > 0 && uses[0].leaf.written != nil

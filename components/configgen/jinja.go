@@ -10,7 +10,7 @@ type jinja struct {
 	b strings.Builder
 	// variable is how a value of the tree is named, e.g. openstack['nova']['debug'].
 	variable func(path []string) string
-	// boolean says whether a value, or one in a list, may be true or false, which Python prints with a capital.
+	// boolean reports whether a value, or one in a list, may be true or false, which Python prints with a capital.
 	boolean func(path []string) bool
 	// loops around a statement, by whether their items may be booleans; items are item1, item2, …
 	loops []bool

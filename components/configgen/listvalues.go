@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// ValueInfo is a value of the templates for who wants to set it.
+// ValueInfo describes a value of the templates to those who want to set it.
 type ValueInfo struct {
 	Path    string `json:"path"`
 	Takes   string `json:"takes"`

@@ -123,7 +123,7 @@ func (l *loader) loadValues(t Templates, first bool) (values []*valuesFile, err 
 			f.of = "defaults of " + t.Name
 			l.defaults = append(l.defaults, f)
 		case !first && l.releases[release] == nil:
-			errs = append(errs, fmt.Errorf("%s: there is no release %q; there are %s", f.name, release, strings.Join(l.Releases(), ", ")))
+			errs = append(errs, fmt.Errorf("%s: release %q is not known; known: %s", f.name, release, strings.Join(l.Releases(), ", ")))
 			continue
 		default:
 			f.of = fmt.Sprintf("defaults of %s for %s", t.Name, release)

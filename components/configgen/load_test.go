@@ -102,7 +102,7 @@ func TestTemplatesThatCollide(t *testing.T) {
 		"a service": {map[string]string{"services.yaml": "- {name: nova-compute.service, files: []}\n"},
 			[]string{"ovs-dpdk/services.yaml: nova-compute.service is a service of openstack/services.yaml already"}},
 		"a release of its own": {map[string]string{"values/gazpaco.yaml": "dpdk: {queues: 2}\n"},
-			[]string{`ovs-dpdk/values/gazpaco.yaml: there is no release "gazpaco"; there are epoxy, gazpacho`}},
+			[]string{`ovs-dpdk/values/gazpaco.yaml: release "gazpaco" is not known; known: epoxy, gazpacho`}},
 		"no schema":     {map[string]string{"schema.yaml": ""}, []string{"ovs-dpdk", "schema.yaml"}},
 		"a wrong value": {map[string]string{"values/gazpacho.yaml": "dpdk: {queues: 0}\n"}, []string{"ovs-dpdk/values/gazpacho.yaml:1: dpdk.queues is 0, must be"}},
 	} {

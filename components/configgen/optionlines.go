@@ -31,7 +31,7 @@ func optionsOf(root *node, project string) (options []setOption, wrong []*use) {
 	return options, wrong
 }
 
-// has says whether the rows have an option, or a section.
+// has reports whether the rows have an option, or a section.
 func has(rows []row, section, option string) (hasOption, hasSection bool) {
 	current := noSection
 	var look func(rows []row)

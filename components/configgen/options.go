@@ -29,7 +29,7 @@ type sectionData struct {
 	Types map[string]*optionType `json:"types"`
 }
 
-// has says whether the section has an option.
+// has reports whether the section has an option.
 func (s sectionData) has(option string) bool {
 	_, ok := slices.BinarySearch(s.Options, option)
 	return ok
@@ -200,7 +200,7 @@ func (s *Source) dynamic(project, section, option string, sections map[string]se
 	return nil, false
 }
 
-// suggestOption says which other release, section or name was meant.
+// suggestOption suggests the release, section or name that was meant.
 func (s *Source) suggestOption(project, release, section, option string) string {
 	for _, other := range sortedKeys(s.options) {
 		if other != release && s.options[other][project][section].has(option) {

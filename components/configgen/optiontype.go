@@ -33,7 +33,7 @@ type optionType struct {
 	Multi bool `json:"multi"`
 }
 
-// takes says in words what fits.
+// takes describes the values that fit.
 func (t *optionType) takes() string {
 	if t == nil {
 		return "a text"
@@ -113,7 +113,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_]
 
 var integerRange = regexp.MustCompile(`^-?[0-9]+(-[0-9]+)?$`)
 
-// fits says whether oslo.config takes the text.
+// fits reports whether oslo.config takes the text.
 func (t *optionType) fits(text string) bool {
 	if t == nil {
 		return true

@@ -21,7 +21,7 @@ var credentialOptions = []string{"auth_type", "auth_section", "username", "user_
 
 // optionUse is what templates print in an option's line.
 type optionUse struct {
-	// owned says why values can't replace the option. Empty: they can.
+	// owned explains why values can't replace the option. Empty: they can.
 	owned string
 	// values of the tree that are printed in the line.
 	values [][]string
@@ -32,7 +32,7 @@ func optionKey(project, section, option string) string {
 	return key([]string{project, section, option})
 }
 
-// noteOptions finds out what the lines of a file's options are made of.
+// noteOptions records which values the lines of a file's options print.
 func (s *Source) noteOptions(f *file) {
 	for _, role := range f.Roles {
 		s.noteRows(f.Options, f.rows[role], noSection)
@@ -124,7 +124,7 @@ func (s *Source) loadOwned() error {
 	return nil
 }
 
-// owned says why an option, under its current or a deprecated name, can't be replaced by values. Empty: it can.
+// owned explains why an option, under its current or a deprecated name, can't be replaced by values. Empty: it can.
 func (s *Source) owned(release, project, section, option string) string {
 	section, option = current(s.options[release][project], section, optionName(option))
 	if use := s.optionUses[optionKey(project, section, option)]; use != nil && use.owned != "" {
@@ -168,7 +168,7 @@ func (s *Source) beside(v *Values) (errs []error) {
 var factNames = map[string]string{"cluster": "the cluster's own fields", "region": "metadata.name", "node": "the host",
 	"role": "files.yaml", "physical_networks": "the cluster's physicalNetworks"}
 
-// withoutFacts takes what is a fact out of an operator's tree.
+// withoutFacts removes facts from an operator's tree, and reports them.
 func withoutFacts(l *layer) (errs []error) {
 	for _, name := range sortedKeys(l.tree) {
 		from, isFact := factNames[name]

@@ -118,7 +118,7 @@ func howToSet(d *region.OpenStackDeclaration, name string) string {
 	return fmt.Sprintf("set it with: regiond secret set %s %s --from-file FILE", d.Name, name)
 }
 
-// marked says whether a text is not a secret, but stands for one that the External Secrets operator fills in.
+// marked reports whether a text is not a secret, but stands for one that the External Secrets operator fills in.
 func marked(text string) bool { return strings.HasPrefix(text, "\x00") }
 
 // writtenSecret is an option's secret as oslo.config reads it: no dollar in it stands for another option.

@@ -24,7 +24,7 @@ type File struct {
 func (s *Source) Render(v *Values, role string) (files []File, warnings []*Problem, err error) {
 	list := s.filesOf(role)
 	if len(list) == 0 {
-		return nil, nil, fmt.Errorf("there is no role %q; there are %s", role, strings.Join(s.Roles(), ", "))
+		return nil, nil, fmt.Errorf("role %q is not known; known: %s", role, strings.Join(s.Roles(), ", "))
 	}
 	root := v.inRole(role)
 	templates, errs := s.templates(list, root, role)

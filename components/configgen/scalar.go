@@ -74,7 +74,7 @@ func decodeObject(data []byte) (map[string]any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the object")
+		return nil, errors.New("text follows the JSON object")
 	}
 	tree, err := normal(object, "")
 	if err != nil {

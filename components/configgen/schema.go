@@ -76,7 +76,7 @@ func (t *valueType) prepare() (err error) {
 		return errors.New("is empty")
 	}
 	if !slices.Contains([]string{"boolean", "integer", "number", "string", "list", "size", "address"}, t.Type) {
-		return fmt.Errorf("there is no type %q", t.Type)
+		return fmt.Errorf("type %q is not known", t.Type)
 	}
 	if t.Type == "string" && t.Pattern == "" && len(t.Choices) == 0 {
 		return errors.New("a string has a pattern or choices")
@@ -106,7 +106,7 @@ func (t *valueType) scalar() *optionType {
 	return &optionType{Type: kind, Choices: choices, Min: t.Min, Max: t.Max}
 }
 
-// takes says in words what fits.
+// takes describes the values that fit.
 func (t *valueType) takes() string {
 	switch t.Type {
 	case "list":
@@ -134,7 +134,7 @@ func (t *valueType) exampleUnit() string {
 	return ""
 }
 
-// wrong says what is wrong with a value, "" if it fits.
+// wrong describes what is wrong with a value, "" if it fits.
 func (t *valueType) wrong(value any) string {
 	items, isList := value.([]any)
 	if isList != (t.Type == "list") {
@@ -196,7 +196,7 @@ func (t *valueType) bytes(text string) (*big.Float, bool) {
 	return size, true
 }
 
-// checkValues finds values of an operator's layer that the templates can't take. What no template uses is told elsewhere.
+// checkValues finds values of an operator's layer that the templates can't take. unused reports values that no template uses.
 func (s *Source) checkValues(l *layer) (errs []error) {
 	walk(l.tree, nil, func(path []string, value any) {
 		t := s.schema[joined(path)]

@@ -12,7 +12,7 @@ import (
 // RoleCompute is the role of nodes; all others are of pods.
 const RoleCompute = "compute"
 
-// Source is what Load made of folders of templates and values.
+// Source holds parsed folders of templates and values.
 type Source struct {
 	files    []*file
 	services []service
@@ -26,7 +26,7 @@ type Source struct {
 	used, projects map[string]bool
 	// schema of the values by path.
 	schema map[string]*valueType
-	// judges says whether values are checked and written by their types. Templates that a cluster was pinned to before there were
+	// judges reports whether values are checked and written by their types. Templates that a cluster was pinned to before there were
 	// schemas have none: what was rendered from them must not change when regiond is replaced.
 	judges bool
 	// optionUses is what templates print in the lines of options.

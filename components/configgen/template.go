@@ -64,7 +64,7 @@ const allowed = `allowed are {{ .a.b }}, {{ join .list "," }}, if/else if/else/e
 // languageFunctions are those that templates may call; the parser refuses others.
 var languageFunctions = map[string]any{"eq": 0, "ne": 0, "and": 0, "or": 0, "not": 0, "join": 0}
 
-// parseTemplate reads a template, and says all that the language does not allow.
+// parseTemplate parses a template and reports everything that the language does not allow.
 func parseTemplate(name, source string) ([]statement, error) {
 	if i := strings.IndexAny(source, "\r\x00"); i >= 0 {
 		return nil, fmt.Errorf("%s:%d: has a carriage return or a NUL character; lines end with a line feed", name, 1+strings.Count(source[:i], "\n"))

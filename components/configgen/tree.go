@@ -140,7 +140,7 @@ func (m *merger) add(path []string, format string, args ...any) {
 	m.errs = append(m.errs, m.layer.problem(path, format, args...))
 }
 
-// isOption says whether a path is PROJECT.conf.SECTION.OPTION, which may be a value or a list.
+// isOption reports whether a path is PROJECT.conf.SECTION.OPTION, which may be a value or a list.
 func isOption(path []string) bool { return len(path) == 4 && path[1] == "conf" }
 
 func isList(v any) bool {

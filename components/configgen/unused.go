@@ -34,7 +34,7 @@ func walk(tree map[string]any, path []string, f func(path []string, value any)) 
 	}
 }
 
-// uses says whether a template looks at the leaf, or it is an option of a project that has a file.
+// uses reports whether a template looks at the leaf, or it is an option of a project that has a file.
 func (s *Source) uses(path []string) bool {
 	if isOption(path) {
 		return s.projects[path[0]]

@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Cluster is what the values of one OpenStack cluster are made of.
+// Cluster is the input for the values of one OpenStack cluster.
 type Cluster struct {
 	// Declaration of the cluster, with its defaults filled in (Release, Address).
 	Declaration *region.OpenStackDeclaration
@@ -75,7 +75,7 @@ func secretsPlace(cluster string) string {
 	return "Secret " + namespace(cluster) + "/openstack-secrets, key secrets.json"
 }
 
-// Values merges what is known of a cluster. Warnings are of values that no template uses. After an error v, unless nil, is what could be
+// Values merges all layers of a cluster. Warnings are of values that no template uses. After an error v, unless nil, is what could be
 // merged: fit to look for further errors in, and for nothing else.
 func (s *Source) Values(c Cluster) (v *Values, warnings []*Problem, err error) {
 	secrets, err := s.secretTree(c, func(path string) string { return "<secret:" + path + ">" })
@@ -113,7 +113,7 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 	if len(of) == 0 {
 		field := c.Field + ".release"
 		return nil, nil, &Problem{Field: field, Place: c.fieldPlace(field),
-			Message: fmt.Sprintf("there is no release %q; there are %s", release, strings.Join(s.Releases(), ", "))}
+			Message: fmt.Sprintf("release %q is not known; known: %s", release, strings.Join(s.Releases(), ", "))}
 	}
 	layers := []*layer{c.named()}
 	for _, f := range slices.Concat(s.defaults, of) {

@@ -76,7 +76,7 @@ func (w *optionWriter) text(s string) string {
 	return s
 }
 
-// isOption says whether a reference in the section finds an option: of the same section, of DEFAULT, or SECTION.OPTION.
+// isOption reports whether a reference in the section finds an option: of the same section, of DEFAULT, or SECTION.OPTION.
 func (w *optionWriter) isOption(name string) bool {
 	sections := w.source.options[w.release][w.project]
 	if section, option, dotted := strings.Cut(name, "."); dotted {
@@ -85,7 +85,7 @@ func (w *optionWriter) isOption(name string) bool {
 	return sections[w.section].has(name) || sections["DEFAULT"].has(name)
 }
 
-// readOption is the value that oslo.config makes of an option's text. refers says whether it depends on another option.
+// readOption is the value that oslo.config makes of an option's text. refers reports whether it depends on another option.
 func readOption(text string) (value string, refers bool) {
 	if n := len(text); n > 1 && text[0] == text[n-1] && (text[0] == '"' || text[0] == '\'') {
 		text = text[1 : n-1]

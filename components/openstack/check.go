@@ -13,7 +13,7 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Check says what is wrong with a region file beyond what Load refuses: its declaration
+// Check reports what is wrong with a region file beyond what Load refuses: its declaration
 // (check.Document.CheckDeclaration), what rendering its OpenStack clusters refuses, values that
 // nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does. Nil:
 // the file is checked away from its seed host, without patches.

@@ -71,7 +71,7 @@ func ReadPatches(dir string) ([]region.Patch, error) {
 			return nil, err
 		}
 		if left -= int64(len(b)); left < 0 {
-			return nil, fmt.Errorf("%s: the patches of a cluster may have %d bytes altogether, and with this file they have more", name, maxPatches)
+			return nil, fmt.Errorf("%s: the patches of a cluster may not exceed %d bytes in total, and with this file they do", name, maxPatches)
 		}
 		all = append(all, region.Patch{File: name, Content: string(b)})
 	}

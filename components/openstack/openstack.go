@@ -1,4 +1,4 @@
-// Package openstack says what an OpenStack cluster is to be: from its declaration, its secrets, the images there are and its
+// Package openstack computes the desired state of an OpenStack cluster: from its declaration, its secrets, the images there are and its
 // hosts it makes the Kubernetes objects of the control plane and the configuration of each compute node. It is pure: what is to
 // be done about it is package rollout's.
 package openstack

@@ -185,7 +185,7 @@ func TestWrongInput(t *testing.T) {
 		name, want string
 		change     func(*openstack.Input)
 	}{
-		{"no images", "OpenStack cluster lab: there are no images of release epoxy; build them with: regiond image build",
+		{"no images", "OpenStack cluster lab: images of release epoxy are missing; build them with: regiond image build",
 			func(in *openstack.Input) { in.Images = oci.Set{} }},
 		{"patch", "/etc/regiond/x.yaml:1: the patch matches nothing", func(in *openstack.Input) {
 			in.Cluster.Spec.Patches = []region.Patch{{File: "/etc/regiond/x.yaml", Content: "{apiVersion: v1, kind: Service, metadata: {name: keyston}}"}}
@@ -276,8 +276,8 @@ func TestReadPatches(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "30.yaml"), make([]byte, 600<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openstack.ReadPatches(dir); err == nil || !strings.Contains(err.Error(), "30.yaml: the patches of a cluster may have") {
-		t.Errorf("got %v", err)
+	if _, err := openstack.ReadPatches(dir); err == nil || !strings.Contains(err.Error(), "30.yaml: the patches of a cluster may not exceed") {
+		t.Errorf("got %v, want the limit", err)
 	}
 }
 

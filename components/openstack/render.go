@@ -43,7 +43,7 @@ func (c *Composer) Next(in Input, last *State) (*State, error) {
 
 func (c *Composer) next(in Input, last *State) (*State, error) {
 	if len(in.Images.Images) == 0 {
-		return nil, fmt.Errorf("there are no images of release %s; build them with: regiond image build --components --openstack %s",
+		return nil, fmt.Errorf("images of release %s are missing; build them with: regiond image build --components --openstack %s",
 			in.Cluster.Spec.Release, in.Cluster.Spec.Release)
 	}
 	values, warnings, err := c.source.Values(in.generated())

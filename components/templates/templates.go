@@ -1,7 +1,7 @@
 // Package templates is the one source of the configuration of OpenStack's services, of pods and of
-// nodes: files.yaml says which file is made of which template, services.yaml what nodes run,
-// schema.yaml what the values take, values/ holds the defaults and declares the secrets. Package
-// configgen reads it.
+// nodes: files.yaml maps templates to files, services.yaml lists what nodes run, schema.yaml has the
+// types of values, and values/ has their defaults and declares the secrets. Package configgen
+// renders it.
 package templates
 
 import "embed"

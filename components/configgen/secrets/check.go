@@ -15,7 +15,7 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// Form says in words what a secret is.
+// Form describes what the secret must be.
 func (g Generator) Form() string {
 	form := "a UUID (RFC 9562)"
 	switch g.Generate {
@@ -30,7 +30,7 @@ func (g Generator) Form() string {
 	return form
 }
 
-// fits says whether a value could have been generated.
+// fits reports whether a value could have been generated.
 func (g Generator) fits(v any) bool {
 	if g.Count > 0 {
 		list, isList := v.([]any)
@@ -70,7 +70,7 @@ func Take(declared Declared, from, into map[string]any) (map[string]any, error) 
 		case held && !reflect.DeepEqual(old, v):
 			errs = append(errs, fmt.Errorf("%s is not the one that services use; put that one back", path))
 		case !Put(tree, path, v):
-			errs = append(errs, fmt.Errorf("%s: something that is not a mapping is in its way", path))
+			errs = append(errs, fmt.Errorf("%s: a value on its path is not a mapping", path))
 		}
 	}
 	if len(errs) > 0 {

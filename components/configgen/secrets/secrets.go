@@ -14,7 +14,7 @@ import (
 // Declared secrets by their path, e.g. keystone.admin_password.
 type Declared map[string]Generator
 
-// Generator says how a secret is made.
+// Generator generates a secret.
 type Generator struct {
 	// Generate is password, fernet or uuid.
 	Generate string
@@ -74,7 +74,7 @@ func generator(object map[string]any) (Generator, error) {
 		}
 	}
 	if !slices.Contains([]string{"password", "fernet", "uuid"}, g.Generate) {
-		return g, fmt.Errorf("there is no generator %q; there are password, fernet and uuid", g.Generate)
+		return g, fmt.Errorf("generator %q is not known; known: password, fernet and uuid", g.Generate)
 	}
 	return g, nil
 }
@@ -95,8 +95,8 @@ func Generate(declared Declared, existing map[string]any, generated []string, ra
 			continue
 		}
 		if done[path] {
-			lost = append(lost, fmt.Errorf("secret %s was generated before and is missing now: services still use it, so no other is made; "+
-				"put it back, e.g. from a backup, or, if nothing uses it any more, remove %s from the list of generated secrets", path, path))
+			lost = append(lost, fmt.Errorf("secret %s was generated before and is missing now: services still use it, so it is not generated again; "+
+				"restore it, e.g. from a backup, or, if nothing uses it any more, remove %s from the list of generated secrets", path, path))
 			continue
 		}
 		v, err := declared[path].make(random)
@@ -104,7 +104,7 @@ func Generate(declared Declared, existing map[string]any, generated []string, ra
 			return nil, nil, fmt.Errorf("secret %s: %w", path, err)
 		}
 		if !Put(tree, path, v) {
-			return nil, nil, fmt.Errorf("secret %s: something that is not a mapping is in its way", path)
+			return nil, nil, fmt.Errorf("secret %s: a value on its path is not a mapping", path)
 		}
 		done[path] = true
 	}
@@ -143,7 +143,7 @@ func (g Generator) one(random io.Reader) (string, error) {
 	case "password":
 		return password(random, g.Length)
 	}
-	return "", fmt.Errorf("there is no generator %q", g.Generate)
+	return "", fmt.Errorf("generator %q is not known", g.Generate)
 }
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -175,7 +175,7 @@ func Get(tree map[string]any, path string) (any, bool) {
 	return Get(object, rest)
 }
 
-// Put sets the value at a path, making mappings on its way. It says no if something else is in the way.
+// Put sets the value at a path, making mappings on its way. It returns false if a value on the way is not a mapping.
 func Put(tree map[string]any, path string, v any) bool {
 	key, rest, below := strings.Cut(path, ".")
 	if !below {

@@ -48,7 +48,7 @@ func (r *rowReader) fail(at int, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", r.name, at, fmt.Sprintf(format, args...)))
 }
 
-// hasLines says whether a statement's output has line breaks of its own.
+// hasLines reports whether a statement's output has line breaks of its own.
 func hasLines(s statement) bool {
 	switch s := s.(type) {
 	case *text:
@@ -63,8 +63,8 @@ func hasLines(s statement) bool {
 
 // wholeLines moves the line break that a block begins with (as {{- if }} leaves it) to before the
 // block, and the one that follows the block into its end: the same output, but the block then is
-// around whole lines. It goes backwards, as blocks may follow each other. before says whether a
-// line has begun.
+// around whole lines. It goes backwards, as blocks may follow each other. before reports whether
+// a line has begun.
 func wholeLines(list []statement, before bool) []statement {
 	list = slices.Clone(list)
 	for i := len(list) - 1; i >= 0; i-- {
@@ -104,7 +104,7 @@ func at(list []statement, i int) statement {
 	return nil
 }
 
-// open says whether a line may have begun, and not ended, after the statements.
+// open reports whether a line may have begun, and not ended, after the statements.
 func open(list []statement, before bool) bool {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -123,7 +123,7 @@ func open(list []statement, before bool) bool {
 	return before
 }
 
-// movable says whether all that the statements can make is nothing, or begins with a line break.
+// movable reports whether all that the statements can make is nothing, or begins with a line break.
 func movable(body []statement) bool {
 	if len(body) == 0 {
 		return true
