@@ -104,10 +104,7 @@ func TestRegion(t *testing.T) {
 func TestBIOS(t *testing.T) {
 	l := NewLab(t, *regiond, "bios")
 	u := l.Up("--config", l.Write("spec: {machines: [{name: old1, firmware: BIOS, disks: [12Gi, 14Gi]}]}"))
-	l.Eventually("control plane", 3*time.Minute, func() (bool, string) {
-		lines := strings.Join(u.Lines(), "\n")
-		return strings.Contains(lines, string(lab.StageControlPlane)), lines
-	})
+	l.AwaitLine(u, string(lab.StageControlPlane), 3*time.Minute)
 	region := strings.TrimSpace(l.Seed("regiond", "kubectl", "get", "regions", "-o", "name"))
 	profile := l.Seed("regiond", "kubectl", "get", region, "-o", "jsonpath={.spec.hardware.profiles[0].rootDisk.serialNumber}")
 	rootDisk := func(selector string) {
@@ -131,10 +128,7 @@ func TestTwoLabs(t *testing.T) {
 		l *Lab
 		u *Up
 	}{{a, ua}, {b, ub}} {
-		x.l.Eventually("control plane", 3*time.Minute, func() (bool, string) {
-			lines := x.u.Lines()
-			return slices.ContainsFunc(lines, func(s string) bool { return strings.Contains(s, string(lab.StageControlPlane)) }), strings.Join(lines, "\n")
-		})
+		x.l.AwaitLine(x.u, string(lab.StageControlPlane), 3*time.Minute)
 		if err := x.u.cmd.Process.Kill(); err != nil { // not waiting for servers; the lab runs on
 			t.Fatal(err)
 		}

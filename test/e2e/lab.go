@@ -98,13 +98,14 @@ type Up struct {
 	cmd   *exec.Cmd
 	mu    sync.Mutex
 	lines []string
-	done  chan error
+	ended chan struct{} // closed when it has ended, with err
+	err   error
 }
 
 // Up starts `lab up`; its lines go to the test's log.
 func (l *Lab) Up(args ...string) *Up {
 	l.Helper()
-	u := &Up{cmd: l.command(append([]string{"lab", "up", "--lab", l.name}, args...)...), done: make(chan error, 1)}
+	u := &Up{cmd: l.command(append([]string{"lab", "up", "--lab", l.name}, args...)...), ended: make(chan struct{})}
 	out, err := u.cmd.StdoutPipe()
 	if err != nil {
 		l.Fatal(err)
@@ -121,7 +122,8 @@ func (l *Lab) Up(args ...string) *Up {
 			u.mu.Unlock()
 			fmt.Println(s.Text())
 		}
-		u.done <- u.cmd.Wait()
+		u.err = u.cmd.Wait()
+		close(u.ended)
 	}()
 	return u
 }
@@ -149,9 +151,29 @@ func (l *Lab) Write(spec string) string {
 // Wait for `lab up` to end well.
 func (l *Lab) Wait(u *Up) {
 	l.Helper()
-	if err := <-u.done; err != nil {
-		l.Fatalf("lab up: %v\n%s", err, strings.Join(u.Lines(), "\n"))
+	<-u.ended
+	if u.err != nil {
+		l.Fatalf("lab up: %v\n%s", u.err, strings.Join(u.Lines(), "\n"))
 	}
+}
+
+// AwaitLine waits until `lab up` has printed a line with a text. It fails at once if `lab up` ends without.
+func (l *Lab) AwaitLine(u *Up, text string, timeout time.Duration) {
+	l.Helper()
+	l.Eventually(text, timeout, func() (bool, string) {
+		ended := false
+		select {
+		case <-u.ended:
+			ended = true
+		default:
+		}
+		lines := strings.Join(u.Lines(), "\n")
+		found := strings.Contains(lines, text)
+		if ended && !found {
+			l.Fatalf("lab up ended without %q: %v\n%s", text, u.err, lines)
+		}
+		return found, lines
+	})
 }
 
 // Down removes the lab.
