@@ -44,14 +44,14 @@ func (s stage) of(detail string) stage {
 
 // run is one run of a region.
 type run struct {
-	config  Config
-	log     *slog.Logger
-	region  *region.Region
-	dataDir string
-	node    string
-	wants   preflight.Wants
-	journal *journal.Journal
-	state   state
+	config       Config
+	log          *slog.Logger
+	region       *region.Region
+	dataDir      string
+	node         string
+	requirements preflight.Requirements
+	journal      *journal.Journal
+	state        state
 
 	pki      *pki.PKI
 	owner    datadir.Owner
@@ -66,14 +66,14 @@ type run struct {
 // or could not go on; what it had started is stopped.
 func Run(ctx context.Context, c Config) (err error) {
 	r := &run{config: c, log: c.Log, region: c.Region}
-	if r.wants, err = wantsOf(c.Region); err != nil {
+	if r.requirements, err = requirementsOf(c.Region); err != nil {
 		return err
 	}
-	r.dataDir = r.wants.DataDir
+	r.dataDir = r.requirements.DataDir
 	if r.node, err = nodeName(); err != nil {
 		return err
 	}
-	report, err := checkHost(ctx, r.wants, r.region.Spec.Hardware.Credentials)
+	report, err := checkHost(ctx, r.requirements, r.region.Spec.Hardware.Credentials)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (r *run) checkIdentity() error {
 		return err
 	}
 	return r.journal.CheckIdentity(journal.Identity{
-		Region: r.region.Name, Address: r.wants.Management.String(), Node: r.node, PodCIDR: pods.String(), ServiceCIDR: services.String(),
+		Region: r.region.Name, Address: r.requirements.Management.String(), Node: r.node, PodCIDR: pods.String(), ServiceCIDR: services.String(),
 	})
 }
 
@@ -127,16 +127,16 @@ func (r *run) ranges() (pods, services netip.Prefix, err error) {
 
 // Preflight looks at this host for a region and judges it.
 func Preflight(ctx context.Context, r *region.Region) (preflight.Report, error) {
-	wants, err := wantsOf(r)
+	required, err := requirementsOf(r)
 	if err != nil {
 		return nil, err
 	}
-	return checkHost(ctx, wants, r.Spec.Hardware.Credentials)
+	return checkHost(ctx, required, r.Spec.Hardware.Credentials)
 }
 
-// wantsOf follows the links in the data directory's path.
-func wantsOf(r *region.Region) (preflight.Wants, error) {
-	w, err := preflight.WantsOf(r)
+// requirementsOf follows the links in the data directory's path.
+func requirementsOf(r *region.Region) (preflight.Requirements, error) {
+	w, err := preflight.RequirementsOf(r)
 	if err != nil {
 		return w, err
 	}
@@ -144,9 +144,9 @@ func wantsOf(r *region.Region) (preflight.Wants, error) {
 	return w, err
 }
 
-func checkHost(ctx context.Context, wants preflight.Wants, files []region.Credential) (preflight.Report, error) {
+func checkHost(ctx context.Context, required preflight.Requirements, files []region.Credential) (preflight.Report, error) {
 	var running *preflight.Process
-	pid, err := LockOwner(wants.DataDir)
+	pid, err := LockOwner(required.DataDir)
 	if err != nil && !errors.Is(err, os.ErrPermission) { // without root the check "root" says enough
 		return nil, err
 	}
@@ -154,11 +154,11 @@ func checkHost(ctx context.Context, wants preflight.Wants, files []region.Creden
 		p := preflight.Describe("/proc", pid)
 		running = &p
 	}
-	host, err := preflight.Collect(ctx, wants, running)
+	host, err := preflight.Collect(ctx, required, running)
 	if err != nil {
 		return nil, fmt.Errorf("preflight: %w", err)
 	}
-	if host.Taken, err = taken(wants.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
+	if host.Taken, err = taken(required.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
 	for _, f := range files {
@@ -166,7 +166,7 @@ func checkHost(ctx context.Context, wants preflight.Wants, files []region.Creden
 			host.Credentials = append(host.Credentials, preflight.CredentialFault{Name: f.Name, Fault: err.Error()})
 		}
 	}
-	return preflight.Check(host, wants), nil
+	return preflight.Check(host, required), nil
 }
 
 func (r *run) tellPreflight(report preflight.Report) {
@@ -271,7 +271,7 @@ func (r *run) clusterConfig() (cluster.Config, error) {
 		return cluster.Config{}, err
 	}
 	return cluster.Config{
-		ID: r.owner.ID(), NodeName: r.node, Address: r.wants.Management, PodCIDR: pods, ServiceCIDR: services,
+		ID: r.owner.ID(), NodeName: r.node, Address: r.requirements.Management, PodCIDR: pods, ServiceCIDR: services,
 		Nameservers: nameservers, DataDir: r.dataDir, PKI: r.pki, PayloadDir: r.payload, Log: r.log,
 	}, nil
 }

@@ -164,7 +164,7 @@ func (a *Authority) Issue(name string, r Request) (Pair, error) {
 // ensure does what Issue says and tells whether it issued anew. The caller holds mu.
 func (a *Authority) ensure(name string, r Request) (_ Pair, anew bool, _ error) {
 	pair := a.path(name)
-	if cert, err := readCertificate(pair.CertFile); err == nil && keep(cert, a.cert, r, a.now()) {
+	if cert, err := readCertificate(pair.CertFile); err == nil && stillValid(cert, a.cert, r, a.now()) {
 		// The key is renamed into place first, so after a crash between the two the old certificate sits beside a new key.
 		if key, err := readKey(pair.KeyFile); err == nil && key.PublicKey.Equal(cert.PublicKey) {
 			return pair, false, nil

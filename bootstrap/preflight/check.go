@@ -59,7 +59,7 @@ func (r Report) Err() error {
 }
 
 // Check judges a host.
-func Check(h Host, w Wants) Report {
+func Check(h Host, w Requirements) Report {
 	r := Report{
 		root(h), instance(h), kernel(h), cgroups(h), overlay(h), nftables(h), bridgeNetfilter(h),
 		dataDirectory(h, w), disk(h, w), memory(h), swap(h), hostname(h), clock(h), forwarding(h),

@@ -25,14 +25,14 @@ func goodHost() Host {
 	}
 }
 
-func wants(t *testing.T) Wants {
+func required(t *testing.T) Requirements {
 	t.Helper()
 	r := &region.Region{}
 	r.Spec.Networks.Provisioning.Address = "10.20.0.2"
 	r.Spec.Networks.Provisioning.Interface = "eth0"
 	r.Spec.Networks.Management = &region.Network{Address: "10.10.0.2"}
 	r.Spec.ControlPlane.DataDir = "/var/lib/regiond"
-	w, err := WantsOf(r)
+	w, err := RequirementsOf(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func wants(t *testing.T) Wants {
 }
 
 func TestGoodHostPassesEveryCheck(t *testing.T) {
-	r := Check(goodHost(), wants(t))
+	r := Check(goodHost(), required(t))
 	for _, x := range r {
 		if x.Status != OK || x.Fix != "" {
 			t.Errorf("%+v", x)
@@ -113,7 +113,7 @@ func TestEachFaultIsNamedWithItsFix(t *testing.T) {
 			h := goodHost()
 			c.change(&h)
 			var got *Result
-			for _, x := range Check(h, wants(t)) {
+			for _, x := range Check(h, required(t)) {
 				if x.Check == c.check {
 					got = &x
 				}
@@ -131,7 +131,7 @@ func TestEachFaultIsNamedWithItsFix(t *testing.T) {
 func TestAllFailuresAreToldAtOnce(t *testing.T) {
 	h := goodHost()
 	h.NFT, h.Overlay, h.SwapTotal = "", false, 1<<30
-	err := Check(h, wants(t)).Err()
+	err := Check(h, required(t)).Err()
 	if err == nil {
 		t.Fatal("no error")
 	}

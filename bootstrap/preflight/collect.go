@@ -23,7 +23,7 @@ import (
 
 // Collect looks at this host. It changes nothing: wanted ports are bound and let go at once.
 // running is the regiond that holds the data directory, nil for none (see package bootstrap's lock).
-func Collect(ctx context.Context, w Wants, running *Process) (Host, error) {
+func Collect(ctx context.Context, w Requirements, running *Process) (Host, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return Host{}, fmt.Errorf("uname: %w", err)

@@ -116,7 +116,7 @@ func hold(t *testing.T, spec, device, argument string) int {
 	return c.Process.Pid
 }
 
-func collect(t *testing.T, w Wants) Report {
+func collect(t *testing.T, w Requirements) Report {
 	t.Helper()
 	h, err := Collect(t.Context(), w, nil)
 	if err != nil {
@@ -136,8 +136,8 @@ func result(t *testing.T, r Report, check string) Result {
 	return Result{}
 }
 
-func seedWants(t *testing.T) Wants {
-	w := Wants{DataDir: filepath.Join(t.TempDir(), "data"), Interface: "eth0",
+func seedRequirements(t *testing.T) Requirements {
+	w := Requirements{DataDir: filepath.Join(t.TempDir(), "data"), Interface: "eth0",
 		Management: netip.MustParseAddr("10.20.0.2"), Provisioning: netip.MustParseAddr("10.20.0.2")}
 	w.Ports = ports(w)
 	return w
@@ -145,7 +145,7 @@ func seedWants(t *testing.T) Wants {
 
 func TestHolderOfAPortIsNamedWithItsPid(t *testing.T) {
 	ownNetwork(t)
-	w := seedWants(t)
+	w := seedRequirements(t)
 	for _, x := range collect(t, w) {
 		if strings.HasPrefix(x.Check, "port-") && x.Status != OK || strings.HasSuffix(x.Check, "address") && x.Status != OK {
 			t.Fatalf("before anything listens: %+v", x)
@@ -174,7 +174,7 @@ func TestSocketOnAnotherInterfaceOrAddressIsNoConflict(t *testing.T) {
 	ownNetwork(t)
 	hold(t, "udp,0.0.0.0:67", "lo", "") // as libvirt's dnsmasq on virbr0
 	hold(t, "tcp,127.0.0.1:80", "", "")
-	r := collect(t, seedWants(t))
+	r := collect(t, seedRequirements(t))
 	for _, check := range []string{"port-67-udp", "port-80-tcp"} {
 		if got := result(t, r, check); got.Status != OK {
 			t.Errorf("%+v", got)
@@ -184,7 +184,7 @@ func TestSocketOnAnotherInterfaceOrAddressIsNoConflict(t *testing.T) {
 
 func TestComponentLeftByAKilledRegiondIsOurs(t *testing.T) {
 	ownNetwork(t)
-	w := seedWants(t)
+	w := seedRequirements(t)
 	hold(t, "tcp,127.0.0.1:2379", "", "--data-dir="+w.DataDir+"/etcd")
 	if got := result(t, collect(t, w), "port-2379-tcp"); got.Status != OK || !strings.Contains(got.Message, "regiond's own") {
 		t.Errorf("%+v", got)
@@ -192,7 +192,7 @@ func TestComponentLeftByAKilledRegiondIsOurs(t *testing.T) {
 }
 
 func TestFactsOfThisHost(t *testing.T) {
-	h, err := Collect(t.Context(), Wants{DataDir: "/nonexistent/regiond"}, nil)
+	h, err := Collect(t.Context(), Requirements{DataDir: "/nonexistent/regiond"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

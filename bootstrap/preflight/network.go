@@ -52,7 +52,7 @@ func (h Host) addresses() string {
 	return strings.Join(all, ", ")
 }
 
-func provisioningInterface(h Host, w Wants) Result {
+func provisioningInterface(h Host, w Requirements) Result {
 	const check = "provisioning-interface"
 	if w.Interface == "" {
 		i, _, found := h.holder(w.Provisioning)
@@ -72,7 +72,7 @@ func provisioningInterface(h Host, w Wants) Result {
 		"interface %q does not exist; this host has %s", w.Interface, strings.Join(names, ", "))
 }
 
-func portChecks(h Host, w Wants) Report {
+func portChecks(h Host, w Requirements) Report {
 	var r Report
 	for _, p := range w.Ports {
 		r = append(r, port(p, h.use(p)))

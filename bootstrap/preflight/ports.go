@@ -15,7 +15,7 @@ import (
 // portsInUse tries to bind each wanted port. Binding is the only true test: a socket of libvirt's
 // dnsmasq on 0.0.0.0:67 that is bound to another interface is not a conflict, and /proc/net does not show
 // that. Who holds a port that is taken is then looked up.
-func portsInUse(ctx context.Context, w Wants, running *Process) ([]PortUse, error) {
+func portsInUse(ctx context.Context, w Requirements, running *Process) ([]PortUse, error) {
 	var used []PortUse
 	for _, p := range w.Ports {
 		err := tryBind(ctx, p)

@@ -132,7 +132,7 @@ func bridgeNetfilter(h Host) Result {
 }
 
 // dataDirectory: regiond would write into what is there, and reset would remove it.
-func dataDirectory(h Host, w Wants) Result {
+func dataDirectory(h Host, w Requirements) Result {
 	if len(h.Taken) > 0 {
 		return fail("data-directory", "give regiond a directory of its own by controlPlane.dataDir, or move away what is there",
 			"%s holds %s, and no regiond was started there", w.DataDir, strings.Join(h.Taken, ", "))
@@ -140,7 +140,7 @@ func dataDirectory(h Host, w Wants) Result {
 	return ok("data-directory", "%s is regiond's own", w.DataDir)
 }
 
-func disk(h Host, w Wants) Result {
+func disk(h Host, w Requirements) Result {
 	d := h.Disk
 	switch {
 	case d.Filesystem == "overlayfs", d.Filesystem == "nfs":
@@ -217,7 +217,7 @@ func forwarding(h Host) Result {
 }
 
 // nodeImage may be built later: servers are found and wait for it.
-func nodeImage(h Host, w Wants) Result {
+func nodeImage(h Host, w Requirements) Result {
 	if !h.NodeImage {
 		return warn("node-image", "regiond image build", "no node image in %s; servers will be found but not installed", w.ImageDir)
 	}

@@ -15,8 +15,8 @@ const (
 	MinDisk = 10 << 30
 )
 
-// Wants is what a region asks of its seed host.
-type Wants struct {
+// Requirements are what a region asks of its seed host.
+type Requirements struct {
 	DataDir      string
 	Management   netip.Addr
 	Provisioning netip.Addr
@@ -27,25 +27,25 @@ type Wants struct {
 	Ports    []Port
 }
 
-// WantsOf derives the wants from a region that was validated and has its defaults filled in.
-func WantsOf(r *region.Region) (Wants, error) {
+// RequirementsOf derives the requirements of a region that was validated and has its defaults filled in.
+func RequirementsOf(r *region.Region) (Requirements, error) {
 	p := r.Spec.Networks.Provisioning
-	w := Wants{DataDir: r.Spec.ControlPlane.DataDir, Interface: p.Interface, ImageDir: r.Spec.Images.Dir}
+	w := Requirements{DataDir: r.Spec.ControlPlane.DataDir, Interface: p.Interface, ImageDir: r.Spec.Images.Dir}
 	var err error
 	if w.Provisioning, err = netip.ParseAddr(p.Address); err != nil {
-		return Wants{}, fmt.Errorf("spec.networks.provisioning.address: %w", err)
+		return Requirements{}, fmt.Errorf("spec.networks.provisioning.address: %w", err)
 	}
 	w.Management = w.Provisioning
 	if m := r.Spec.Networks.Management; m != nil {
 		if w.Management, err = netip.ParseAddr(m.Address); err != nil {
-			return Wants{}, fmt.Errorf("spec.networks.management.address: %w", err)
+			return Requirements{}, fmt.Errorf("spec.networks.management.address: %w", err)
 		}
 	}
 	w.Ports = ports(w)
 	return w, nil
 }
 
-func ports(w Wants) []Port {
+func ports(w Requirements) []Port {
 	all, loopback := netip.IPv4Unspecified(), netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	return []Port{
 		{"udp4", all, 67, w.Interface, "DHCP"},
