@@ -1,5 +1,5 @@
-// Command regiond-node is the agent on the hosts of a region: see package node. On a node that is a
-// namespace it is also the first process: see package supervisor.
+// Command regiond-node is the agent on the hosts of a region: see package node. On a node that is a namespace it is also the first
+// process: see package nodeinit.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/service"
-	"regiond.dev/regiond/node/supervisor"
+	"regiond.dev/regiond/test/lab/nodeinit"
 )
 
 // version is set by the linker.
@@ -112,7 +112,7 @@ func host() (apply.Services, node.Observer) {
 	if bootedBySystemd() {
 		return service.Systemd{}, observer
 	}
-	c := supervisor.NewClient(supervisor.Socket)
+	c := nodeinit.NewClient(nodeinit.Socket)
 	observer.Units = c.FailedUnits
 	return c, observer
 }
@@ -165,11 +165,11 @@ func runInit(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	run := filepath.Dir(supervisor.Socket)
+	run := filepath.Dir(nodeinit.Socket)
 	if err := os.MkdirAll(run, 0o755); err != nil {
 		return err
 	}
-	s, err := supervisor.New(supervisor.Config{Root: "/", RunDir: run, LogDir: "/var/log", Log: log})
+	s, err := nodeinit.New(nodeinit.Config{Root: "/", RunDir: run, LogDir: "/var/log", Log: log})
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func runInit(ctx context.Context, log *slog.Logger) error {
 	served := make(chan error, 1)
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { served <- s.Serve(serving, supervisor.Socket) }()
+	go func() { served <- s.Serve(serving, nodeinit.Socket) }()
 	err = s.Start(ctx, agent)
 	if err == nil {
 		select {
@@ -220,7 +220,7 @@ func order(ctx context.Context, args []string) error {
 	if bootedBySystemd() {
 		return fmt.Errorf("systemd runs here: systemctl %s", strings.Join(args, " "))
 	}
-	c := supervisor.NewClient(supervisor.Socket)
+	c := nodeinit.NewClient(nodeinit.Socket)
 	do := map[string]func(context.Context, string) error{"start": c.Start, "stop": c.Stop, "restart": c.Restart, "reload": c.Reload}[args[0]]
 	if do == nil {
 		return errUsage

@@ -12,8 +12,8 @@ import (
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/templates"
 	"regiond.dev/regiond/machine/configuration"
-	"regiond.dev/regiond/node/unit"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
 // source and values of a cluster with one physical network; values are the operator's, as JSON.

@@ -1,7 +1,7 @@
-// Package supervisor is the service manager of a node that is a namespace: process 1 there, in the place of systemd. It reads the
+// Package nodeinit is the service manager of a node that is a namespace: process 1 there, in the place of systemd. It reads the
 // same unit files (package unit), starts what it is told to, keeps it running and reaps what nobody waits for. The agent is one of
 // its services, and orders by a socket: it may be killed and started again without a service noticing.
-package supervisor
+package nodeinit
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"sync"
 
 	"regiond.dev/regiond/node/service"
-	"regiond.dev/regiond/node/unit"
+	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
 // unitDirs are where unit files are looked for, first match first (systemd.unit(5), UNIT FILE LOAD PATH).

@@ -1,4 +1,4 @@
-package supervisor
+package nodeinit
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/node/service"
-	"regiond.dev/regiond/node/unit"
+	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
 // Restarts. A service that ends again and again is started less and less often, but for ever: what it needs may come back.

@@ -1,4 +1,4 @@
-package supervisor
+package nodeinit
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/node/service"
-	"regiond.dev/regiond/node/unit"
+	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
 // ended cleans up after a main process that ended by itself. The caller holds work.

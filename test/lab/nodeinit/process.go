@@ -1,4 +1,4 @@
-package supervisor
+package nodeinit
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"regiond.dev/regiond/node/account"
-	"regiond.dev/regiond/node/unit"
+	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
 // searchPath of programs that a unit names without their folder, and PATH of services.

@@ -1,5 +1,5 @@
 // Package unit reads unit files of systemd (systemd.syntax(7), systemd.unit(5), systemd.service(5), systemd.exec(5)), as far as
-// the built-in service manager of package supervisor runs them. What it does not know it names, so that nothing is left out in
+// package nodeinit runs them. What it does not know it names, so that nothing is left out in
 // silence. It is pure.
 package unit
 
