@@ -7,7 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/test/lab"
+	"regiond.dev/regiond/test/lab/nodeinit"
 )
+
+// nodeCommand runs what stands in for a command of systemd on a namespace node.
+const nodeCommand = "node-command"
 
 // newLabProcesses are the lab's own processes; `lab up` starts them.
 func newLabProcesses(f *labFlags) []*cobra.Command {
@@ -41,12 +45,22 @@ func newLabProcesses(f *labFlags) []*cobra.Command {
 	}
 	node := &cobra.Command{
 		Use: "node NAME", Short: "A namespace node (started by lab up)", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.open()
 			if err != nil {
 				return err
 			}
-			return l.EnterNode(args[0])
+			if err := l.EnterNode(args[0]); err != nil {
+				return err
+			}
+			return nodeinit.Run(cmd.Context(), []string{"/proc/1/exe", "lab", nodeCommand}, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+		},
+	}
+	command := &cobra.Command{
+		Use: nodeCommand + " NAME [ARG...]", Short: "A command of systemd, on a namespace node", Hidden: true, DisableFlagParsing: true,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return nodeinit.Command(cmd.Context(), args[0], args[1:], cmd.OutOrStdout())
 		},
 	}
 	bmc := &cobra.Command{
@@ -63,5 +77,5 @@ func newLabProcesses(f *labFlags) []*cobra.Command {
 			return err
 		},
 	}
-	return []*cobra.Command{hardware, seed, initCommand, node, bmc}
+	return []*cobra.Command{hardware, seed, initCommand, node, command, bmc}
 }

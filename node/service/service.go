@@ -1,4 +1,4 @@
-// Package service is what the agent knows of a host's services, whoever manages them, and how it asks systemd.
+// Package service is what the agent knows of the services of its host, and how it asks systemd for it.
 package service
 
 import "time"

@@ -104,9 +104,10 @@ func parseShow(block string) (s State, result string, err error) {
 	return s, result, err
 }
 
-// why a service failed: how it ended, and the last line of its log.
+// why a service failed: how it ended, and the last line that it wrote itself; --unit= would also match what systemd says of it
+// (journalctl(1)), which is the last line mostly.
 func (s Systemd) why(ctx context.Context, name, result string) string {
-	out, err := s.run(ctx, "journalctl", "--unit="+name, "--lines=1", "--output=cat", "--no-pager", "--quiet")
+	out, err := s.run(ctx, "journalctl", "_SYSTEMD_UNIT="+name, "--lines=1", "--output=cat", "--no-pager", "--quiet")
 	line := strings.TrimSpace(string(out))
 	if err != nil || line == "" {
 		return result

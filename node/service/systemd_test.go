@@ -89,7 +89,7 @@ func TestStates(t *testing.T) {
 	if !reflect.DeepEqual(states, want) {
 		t.Errorf("got  %+v\nwant %+v", states, want)
 	}
-	if len(asked) != 2 || !strings.HasSuffix(asked[0], " -- a.service b.service c.service d.service") || !strings.Contains(asked[1], "--unit=d.service") {
+	if len(asked) != 2 || !strings.HasSuffix(asked[0], " -- a.service b.service c.service d.service") || !strings.Contains(asked[1], "_SYSTEMD_UNIT=d.service") {
 		t.Errorf("asked %q", asked)
 	}
 	if _, err := s.States(t.Context(), names[:3]); err == nil {

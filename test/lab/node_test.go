@@ -3,9 +3,11 @@ package lab
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,20 +15,34 @@ import (
 
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/test/lab/namespace"
+	"regiond.dev/regiond/test/lab/nodeinit"
 )
 
-// The test is the program of its lab: what starts a node runs it again with that node's command line.
+// The test is the program of its lab: what starts a node runs it again with that node's command line, and so do the node's commands.
 func TestMain(m *testing.M) {
+	if a := os.Args; len(a) > 2 && a[1] == "node-command" {
+		if err := nodeinit.Command(context.Background(), a[2], a[3:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if a := os.Args; len(a) == 8 && a[1] == "lab" && a[2] == "node" && a[4] == "--lab" && a[6] == "--root" {
 		l, err := Open(a[7], a[5])
 		if err == nil {
 			err = l.EnterNode(a[3])
 		}
-		fmt.Fprintln(os.Stderr, err) // only a failure comes back
+		if err == nil {
+			err = nodeinit.Run(context.Background(), []string{"/proc/1/exe", "node-command"}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		}
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
+
+// standIn is where an image has its agent.
+const standIn = "/usr/lib/regiond/regiond-node"
 
 // standInAgent writes down what it finds, and waits.
 const standInAgent = `#!/bin/sh
@@ -37,6 +53,7 @@ ip -4 addr show boot0 >> /var/log/agent.log
 ip link show data0 >> /var/log/agent.log
 ip link add left-behind type dummy
 cat /etc/machine-id /etc/hostname >> /var/log/agent.log
+systemctl show --property=Id,MainPID regiond-node.service >> /var/log/agent.log 2>&1
 [ -e /etc/debian_version ] && echo "sees the machine's files" >> /var/log/agent.log
 sleep 1000 &
 echo ready >> /var/log/agent.log
@@ -58,7 +75,7 @@ func busyboxRoot(t *testing.T) string {
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range []string{"bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "usr/lib/regiond", "var/lib/regiond", "var/log"} {
+	for _, d := range []string{"bin", "dev", "etc/systemd/system", "proc", "root", "run", "sys", "tmp", "usr/lib/regiond", "var/lib/regiond", "var/log"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -81,10 +98,14 @@ func busyboxRoot(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, agent), []byte(standInAgent), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(root, standIn), []byte(standInAgent), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"sh", "ip", "cat", "sleep", "hostname"} {
+	unit := "[Service]\nExecStart=" + standIn + " run\nRestart=always\n"
+	if err := os.WriteFile(filepath.Join(root, "etc/systemd/system/regiond-node.service"), []byte(unit), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sh", "env", "ip", "cat", "sleep", "hostname"} {
 		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
 			t.Fatal(err)
 		}
@@ -132,12 +153,15 @@ func TestNamespaceNode(t *testing.T) {
 	power("on", region.PowerOn)
 	first := agentLog(t, l, 1)
 	for _, want := range []string{
-		"init pid=1 host=n1 boots=\n", "\ndevices\n", "inet 10.99.0.11/24", "data0", l.macAddress(0, dataInterface),
+		"run pid=", " host=n1 boots=\n", "\ndevices\n", "inet 10.99.0.11/24", "data0", l.macAddress(0, dataInterface),
 		strings.ReplaceAll(l.machineUUID(0), "-", "") + "\nn1\n",
 	} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the node does not see %q:\n%s", want, first)
 		}
+	}
+	if pid := regexp.MustCompile(`run pid=(\d+)`).FindStringSubmatch(first); pid == nil || !strings.Contains(first, "Id=regiond-node.service\nMainPID="+pid[1]+"\n") {
+		t.Errorf("the agent's systemctl does not tell its own pid:\n%s", first)
 	}
 	if strings.Contains(first, "sees the machine's files") {
 		t.Error("the node's root is this machine's")

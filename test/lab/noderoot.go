@@ -7,17 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	hostidentity "regiond.dev/regiond/machine/identity"
 )
-
-// agent of a node, in its root file system. As the first process it starts services as systemd does.
-const agent = "/usr/lib/regiond/regiond-node"
 
 // stateFolders is tmpfiles.d(5) of the image.
 const stateFolders = "/etc/tmpfiles.d/regiond-state.conf"
@@ -28,15 +23,13 @@ var devices = []struct {
 	optional bool
 }{{"null", false}, {"zero", false}, {"full", false}, {"random", false}, {"urandom", false}, {"tty", false}, {"net/tun", false}, {"kvm", true}}
 
-// EnterNode turns this process, the first of its PID and mount namespaces, into a node and runs its agent in its place.
-// What it mounts is seen by nobody else and ends with the node.
+// EnterNode makes a node's root file system that of this process, the first of its PID and mount namespaces. What it mounts is seen
+// by nobody else and ends with the node. The caller goes on as process 1: see package nodeinit.
 func (l Lab) EnterNode(name string) error {
 	i, err := l.index(name)
 	if err != nil {
 		return err
 	}
-	// Namespaces belong to threads: the one that has them must be the one that calls exec.
-	runtime.LockOSThread()
 	dir := l.machineDir(name)
 	image, err := os.Readlink(filepath.Join(dir, nodeImage))
 	if err != nil {
@@ -88,10 +81,6 @@ func (l Lab) EnterNode(name string) error {
 		if out, err := exec.Command("/usr/bin/systemd-tmpfiles", "--create", stateFolders).CombinedOutput(); err != nil {
 			return fmt.Errorf("systemd-tmpfiles: %w: %s", err, out)
 		}
-	}
-	environment := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/root"}
-	if err := syscall.Exec(agent, []string{agent, "init"}, environment); err != nil {
-		return fmt.Errorf("%s in the image %s: %w", agent, image, err)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/lab/nodeinit"
 )
 
 // SeedRegionFile is the lab's region.yaml as the seed host sees it.
@@ -155,5 +156,5 @@ func (l Lab) NodeExecArgs(name string, command []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(args, "--root", "--"), command...), nil
+	return append(append(args, "--root", "--", "env", "PATH="+nodeinit.Path), command...), nil
 }

@@ -36,7 +36,7 @@ type supervised struct {
 	work sync.Mutex
 
 	// Guarded by s.mu:
-	state  service.State
+	state  State
 	unit   *unit.Unit
 	life   context.Context // ends when the service is stopped
 	cancel context.CancelFunc
@@ -53,13 +53,13 @@ type running struct {
 	began time.Time
 }
 
-func (v *supervised) set(f func(*service.State)) {
+func (v *supervised) set(f func(*State)) {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	f(&v.state)
 }
 
-func (v *supervised) get() (service.State, *running) {
+func (v *supervised) get() (State, *running) {
 	v.s.mu.Lock()
 	defer v.s.mu.Unlock()
 	return v.state, v.run
@@ -85,7 +85,7 @@ func (v *supervised) start(ctx context.Context, u *unit.Unit) error {
 	v.state.Restarts = 0
 	v.s.mu.Unlock()
 	if failed := v.condition(u); failed != "" {
-		v.set(func(s *service.State) {
+		v.set(func(s *State) {
 			s.Active, s.Sub, s.Message = service.Inactive, "dead", "condition not met: "+failed
 		})
 		return nil
@@ -114,8 +114,9 @@ func (v *supervised) condition(u *unit.Unit) string {
 func (v *supervised) launch(ctx context.Context, u *unit.Unit) (_ *running, err error) {
 	invocation := rand.Text()
 	v.output.forget()
-	v.set(func(s *service.State) {
+	v.set(func(s *State) {
 		s.Active, s.Sub, s.Message, s.Invocation, s.PID = service.Activating, "start", "", invocation, 0
+		s.Result, s.Code, s.ExitStatus = resultSuccess, 0, 0
 		s.Missing = false
 	})
 	r := &running{unit: u, began: time.Now()}
@@ -128,7 +129,7 @@ func (v *supervised) launch(ctx context.Context, u *unit.Unit) (_ *running, err 
 		} else if u.KillMode != unit.KillProcess {
 			killAll(v.name, 0)
 		}
-		v.failed(fmt.Sprintf("does not start: %v", err))
+		v.failed(fmt.Errorf("does not start: %w", err))
 		err = fmt.Errorf("unit %s: %w", v.name, err)
 	}()
 	if strings.HasSuffix(v.name, ".target") {
@@ -152,7 +153,7 @@ func (v *supervised) launch(ctx context.Context, u *unit.Unit) (_ *running, err 
 		}
 	}
 	r.began = time.Now()
-	v.set(func(s *service.State) { s.Started = r.began })
+	v.set(func(s *State) { s.Started = r.began })
 	if u.Type == unit.TypeOneshot {
 		for _, c := range u.Start {
 			if err = v.command(ctx, r, c); err != nil {
@@ -185,7 +186,7 @@ func (v *supervised) main(ctx context.Context, r *running) (err error) {
 		said.close()
 		return err
 	}
-	v.set(func(s *service.State) { s.PID = r.main.pid })
+	v.set(func(s *State) { s.PID = r.main.pid })
 	if said == nil {
 		return nil
 	}
@@ -197,7 +198,7 @@ func (v *supervised) main(ctx context.Context, r *running) (err error) {
 	case <-said.ready:
 		return nil
 	case <-r.main.done:
-		return fmt.Errorf("ended before it was ready: %s", exitText(r.main.status))
+		return &exitError{"ended before it was ready", r.main.status}
 	case <-ctx.Done():
 		return fmt.Errorf("not ready: %w", context.Cause(ctx))
 	}
@@ -225,12 +226,18 @@ func (v *supervised) ready(r *running) {
 	v.log.Info("unit started", slog.Int("pid", v.state.PID))
 }
 
-func (v *supervised) failed(message string) {
-	if line := v.output.lastLine(); line != "" {
-		message += ": " + line
+func (v *supervised) failed(err error) {
+	line := v.output.lastLine()
+	if !errors.As(err, new(*exitError)) { // the service could not say it by itself
+		fmt.Fprintln(v.output, err)
 	}
-	v.set(func(s *service.State) { s.Active, s.Sub, s.PID, s.Message = service.Failed, "failed", 0, message })
-	v.log.Warn("unit failed", slog.String("why", message))
+	v.set(func(s *State) {
+		s.fail(err)
+		if line != "" {
+			s.Message += ": " + line
+		}
+	})
+	v.log.Warn("unit failed", slog.Any("error", err), slog.String("output", line))
 }
 
 // keep waits for the end of a run and starts the next, as the unit says, until the service is stopped.
@@ -287,7 +294,7 @@ func (v *supervised) keep(life context.Context, r *running, err error) {
 		} else {
 			v.log.Warn("unit can't be read again, it is started as before", slog.Any("error", e))
 		}
-		v.set(func(s *service.State) { s.Restarts++ })
+		v.set(func(s *State) { s.Restarts++ })
 		r, err = v.launch(life, u)
 		v.work.Unlock()
 	}

@@ -22,8 +22,11 @@ type logFile struct {
 }
 
 func newLogFile(dir, unit string) *logFile {
-	return &logFile{path: filepath.Join(dir, strings.TrimSuffix(unit, ".service")+".log")}
+	return &logFile{path: filepath.Join(dir, logName(unit))}
 }
+
+// logName is the name of a unit's log.
+func logName(unit string) string { return strings.TrimSuffix(unit, ".service") + ".log" }
 
 // Write never fails: a full disk must not stop a service that writes a log.
 func (l *logFile) Write(p []byte) (int, error) {

@@ -24,7 +24,7 @@ import (
 )
 
 // searchPath of programs that a unit names without their folder, and PATH of services.
-const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+const searchPath = commandDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // who a unit's processes run as.
 type who struct {
@@ -243,7 +243,7 @@ func (v *supervised) command(ctx context.Context, r *running, c unit.Command, ex
 		select {
 		case <-started.done:
 			if s := started.status; s.Signaled() || s.ExitStatus() != 0 {
-				err = fmt.Errorf("%s: %s", c.Argv[0], exitText(s))
+				err = &exitError{c.Argv[0], s}
 			}
 		case <-ctx.Done():
 			v.s.reaper.signal(started, syscall.SIGKILL)
@@ -263,5 +263,5 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	if d <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("not within %s", d))
+	return context.WithTimeoutCause(ctx, d, timeoutError(d))
 }

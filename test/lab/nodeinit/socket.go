@@ -14,12 +14,10 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"regiond.dev/regiond/node/service"
 )
 
-// Socket is where a node's supervisor takes orders.
-const Socket = "/run/regiond/init.sock"
+// Socket is where a node's process 1 takes orders. The agents of images before this program's use it by themselves.
+const Socket = runDir + "/init.sock"
 
 // maxAnswer bounds what is read from the socket in bytes.
 const maxAnswer = 1 << 20
@@ -59,42 +57,18 @@ func (s *Supervisor) Serve(ctx context.Context, path string) error {
 	return nil
 }
 
-// Client gives orders to a supervisor. It has the methods of service.Systemd.
-type Client struct{ http *http.Client }
+// client gives orders to a node's process 1.
+type client struct{ http *http.Client }
 
-// NewClient of the supervisor at a socket.
-func NewClient(path string) Client {
-	return Client{&http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+// newClient of the process 1 that listens at a socket.
+func newClient(path string) client {
+	return client{&http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}}}
 }
 
-// States of services by name. One that is not known is Missing.
-func (c Client) States(ctx context.Context, names []string) (map[string]service.State, error) {
-	states := map[string]service.State{}
-	if len(names) == 0 {
-		return states, nil
-	}
-	list, err := c.list(ctx, names)
-	for _, s := range list {
-		states[s.Name] = s
-	}
-	return states, err
-}
-
-// FailedUnits of the node.
-func (c Client) FailedUnits(ctx context.Context) ([]string, error) {
-	list, err := c.list(ctx, nil)
-	var failed []string
-	for _, s := range list {
-		if s.Active == service.Failed || s.Sub == "auto-restart" {
-			failed = append(failed, s.Name)
-		}
-	}
-	return failed, err
-}
-
-func (c Client) list(ctx context.Context, names []string) (list []service.State, err error) {
+// list the states of units, by name or of all that were started once.
+func (c client) list(ctx context.Context, names []string) (list []State, err error) {
 	b, err := c.do(ctx, http.MethodGet, "/v1/units?"+url.Values{"name": names}.Encode())
 	if err == nil {
 		err = json.Unmarshal(b, &list)
@@ -102,33 +76,13 @@ func (c Client) list(ctx context.Context, names []string) (list []service.State,
 	return list, err
 }
 
-// Start starts a service and returns when it is ready.
-func (c Client) Start(ctx context.Context, name string) error { return c.order(ctx, name, "start") }
-
-// Stop stops a service.
-func (c Client) Stop(ctx context.Context, name string) error { return c.order(ctx, name, "stop") }
-
-// Restart restarts a service, or starts it.
-func (c Client) Restart(ctx context.Context, name string) error { return c.order(ctx, name, "restart") }
-
-// Reload has a service read its files again.
-func (c Client) Reload(ctx context.Context, name string) error { return c.order(ctx, name, "reload") }
-
-// Enable does nothing: the agent starts what a node is to run, each time the node starts.
-func (c Client) Enable(context.Context, string) error { return nil }
-
-// Disable does nothing, see Enable.
-func (c Client) Disable(context.Context, string) error { return nil }
-
-// ReloadUnits does nothing: unit files are read at each start.
-func (c Client) ReloadUnits(context.Context) error { return nil }
-
-func (c Client) order(ctx context.Context, name, verb string) error {
+// order starts, stops, restarts or reloads a service, and returns when it is ready or has ended.
+func (c client) order(ctx context.Context, name, verb string) error {
 	_, err := c.do(ctx, http.MethodPost, "/v1/units/"+url.PathEscape(name)+"/"+verb)
 	return err
 }
 
-func (c Client) do(ctx context.Context, method, path string) ([]byte, error) {
+func (c client) do(ctx context.Context, method, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://supervisor"+path, nil)
 	if err != nil {
 		return nil, err

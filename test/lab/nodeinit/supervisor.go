@@ -46,8 +46,7 @@ type Supervisor struct {
 
 	mu       sync.Mutex
 	services map[string]*supervised
-	order    []string               // of the first starts
-	builtIn  map[string]unit.Source // units that are in no file
+	order    []string // of the first starts
 }
 
 // New begins to reap.
@@ -55,17 +54,10 @@ func New(c Config) (*Supervisor, error) {
 	if c.Root == "" || c.RunDir == "" || c.LogDir == "" || c.Log == nil {
 		return nil, errors.New("supervisor: Root, RunDir, LogDir and Log are needed")
 	}
-	s := &Supervisor{config: c, reaper: newReaper(), services: map[string]*supervised{}, builtIn: map[string]unit.Source{}}
+	s := &Supervisor{config: c, reaper: newReaper(), services: map[string]*supervised{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.reaped.Go(func() { s.reaper.run(s.life) })
 	return s, nil
-}
-
-// Add gives a unit that is in no file.
-func (s *Supervisor) Add(name, content string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.builtIn[name] = unit.Source{Name: name, Content: content}
 }
 
 // Close stops all services, the last started first.
@@ -96,18 +88,12 @@ func (s *Supervisor) service(name string) *supervised {
 	return v
 }
 
-func inactive(name string) service.State {
-	return service.State{Name: name, Active: service.Inactive, Sub: "dead", Enabled: true}
+func inactive(name string) State {
+	return State{State: service.State{Name: name, Active: service.Inactive, Sub: "dead", Enabled: true}, Result: resultSuccess}
 }
 
 // load reads a unit with its drop-ins.
 func (s *Supervisor) load(name string) (*unit.Unit, error) {
-	s.mu.Lock()
-	own, ok := s.builtIn[name]
-	s.mu.Unlock()
-	if ok {
-		return unit.Parse(name, own)
-	}
 	if filepath.Base(name) != name || !strings.HasSuffix(name, ".service") && !strings.HasSuffix(name, ".target") {
 		return nil, fmt.Errorf("unit %s: only services and targets are supported here", name)
 	}
@@ -184,21 +170,18 @@ func (s *Supervisor) dropIns(files []string) ([]unit.Source, error) {
 // ours says whether a unit is one that regiond's configuration has brought: only these are started because another needs them. The
 // distribution's units often want what a namespace can't have.
 func (s *Supervisor) ours(name string) bool {
-	s.mu.Lock()
-	_, own := s.builtIn[name]
-	s.mu.Unlock()
 	_, err := os.Stat(filepath.Join(s.config.Root, unitDirs[0], name))
-	return own || err == nil
+	return err == nil
 }
 
 // States of the named services, or of all that are known.
-func (s *Supervisor) States(names []string) []service.State {
+func (s *Supervisor) States(names []string) []State {
 	if len(names) == 0 {
 		s.mu.Lock()
 		names = slices.Clone(s.order)
 		s.mu.Unlock()
 	}
-	var states []service.State
+	var states []State
 	for _, n := range names {
 		s.mu.Lock()
 		v := s.services[n]

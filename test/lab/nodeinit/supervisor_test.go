@@ -83,7 +83,7 @@ func (w *world) unit(name, content string) {
 	}
 }
 
-func (w *world) state(name string) service.State { return w.States([]string{name})[0] }
+func (w *world) state(name string) State { return w.States([]string{name})[0] }
 
 func (w *world) must(err error) {
 	w.t.Helper()
@@ -244,8 +244,9 @@ func TestKillModes(t *testing.T) {
 	for mode, survives := range map[string]bool{"control-group": false, "mixed": false, "process": true} {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t)
-			// A daemon of its own session, as dnsmasq is one.
-			w.unit("k.service", "[Service]\nKillMode="+mode+"\nExecStart=/bin/sh -c 'setsid sh -c \"echo \\\\$\\\\$ > "+w.root+"/daemon; exec sleep 1000\" & exec sleep 1000'\n")
+			// A daemon of its own session, as dnsmasq is one. It writes its number last of all: while it called exec, /proc would not show
+			// its environment.
+			w.unit("k.service", "[Service]\nKillMode="+mode+"\nExecStart=/bin/sh -c 'setsid sh -c \"echo \\\\$\\\\$ > "+w.root+"/daemon; sleep 1000\" & exec sleep 1000'\n")
 			w.must(w.Start(t.Context(), "k.service"))
 			daemon, main := w.pid("daemon"), w.state("k.service").PID
 			w.must(w.Stop(t.Context(), "k.service"))
@@ -311,7 +312,7 @@ func TestDependencies(t *testing.T) {
 	w.unit("agent.service", "[Unit]\nPartOf=vswitch.service\n[Service]\nExecStart=/bin/sleep 1000\nExecReload=/bin/sh -c 'echo reload $MAINPID'\n")
 	w.must(w.Start(t.Context(), "vswitch.service"))
 	w.must(w.Start(t.Context(), "agent.service"))
-	before := map[string]service.State{}
+	before := map[string]State{}
 	for _, n := range []string{"db.service", "vswitch.service", "agent.service"} {
 		if before[n] = w.state(n); !before[n].Runs() {
 			t.Errorf("%+v", before[n])

@@ -23,9 +23,9 @@ func (v *supervised) ended(r *running) (clean, signalled bool) {
 	}
 	v.after(r)
 	if clean {
-		v.set(func(s *service.State) { s.Active, s.Sub, s.PID = service.Inactive, "dead", 0 })
+		v.set(func(s *State) { s.Active, s.Sub, s.PID = service.Inactive, "dead", 0 })
 	} else {
-		v.failed(exitText(status))
+		v.failed(&exitError{status: status})
 	}
 	return clean, status.Signaled() && !clean
 }
@@ -80,7 +80,7 @@ func (v *supervised) stop(ctx context.Context, all bool) error {
 	v.run = nil
 	v.s.mu.Unlock()
 	if r != nil && state.Runs() {
-		v.set(func(s *service.State) { s.Active, s.Sub = service.Deactivating, "stop" })
+		v.set(func(s *State) { s.Active, s.Sub = service.Deactivating, "stop" })
 		ctx, cancel := withTimeout(ctx, r.unit.TimeoutStop)
 		for _, c := range r.unit.Stop {
 			if err := v.command(ctx, r, c, r.mainPID()...); err != nil {
@@ -99,7 +99,7 @@ func (v *supervised) stop(ctx context.Context, all bool) error {
 	if state.Active != service.Inactive {
 		v.log.Info("unit stopped")
 	}
-	v.set(func(s *service.State) { s.Active, s.Sub, s.PID, s.Message = service.Inactive, "dead", 0, "" })
+	v.set(func(s *State) { s.Active, s.Sub, s.PID, s.Message = service.Inactive, "dead", 0, "" })
 	return nil
 }
 
