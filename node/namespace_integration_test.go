@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,11 +11,14 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -27,6 +31,7 @@ import (
 
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/lab/nodeinit"
 )
 
 // Network namespaces of this test, and the address of the region in them.
@@ -37,7 +42,29 @@ const (
 	goodAddress   = "10.97.0.2/24"
 )
 
-// namespaceNode is a node in namespaces of its own, with the real agent as its first process.
+// testProgram is this test in a node's root file system: it is process 1 there, in the place of the lab's program.
+const testProgram = "/opt/node.test"
+
+func TestMain(m *testing.M) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch a := os.Args; {
+	case len(a) > 1 && a[1] == "node-init":
+		err = nodeinit.Run(ctx, []string{testProgram, "node-command"}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	case len(a) > 2 && a[1] == "node-command":
+		err = nodeinit.Command(ctx, a[2], a[3:], os.Stdout)
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// namespaceNode is a node in namespaces of its own, with the real agent.
 type namespaceNode struct {
 	t       *testing.T
 	root    string
@@ -115,6 +142,13 @@ func newNamespaceNode(t *testing.T) *namespaceNode {
 	n.write("etc/systemd/system/regiond-node.service", "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/opt/regiond-node run\nRestart=always\nRestartSec=1\n"+
 		"StandardError=append:/var/log/regiond-node.log\n")
 	command(t, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(n.root, "opt/regiond-node"), "regiond.dev/regiond/cmd/regiond-node")
+	b, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(n.root, testProgram), b, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(n.kill)
 	return n
 }
@@ -221,7 +255,8 @@ func (n *namespaceNode) first() int {
 func (n *namespaceNode) enter(args ...string) string {
 	n.t.Helper()
 	pid := strconv.Itoa(n.first())
-	return command(n.t, "nsenter", append([]string{"--target", pid, "--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd=/"}, args...)...)
+	return command(n.t, "nsenter", append([]string{"--target", pid, "--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd=/",
+		"env", "PATH=" + nodeinit.Path}, args...)...)
 }
 
 // conf is a configuration with a network script, and a service that reads a file.
@@ -287,17 +322,17 @@ func (n *namespaceNode) see(what string, f func(region.HostStatus, string) bool)
 
 func TestNamespaceNode(t *testing.T) {
 	for _, tt := range []struct {
-		name        string
-		first, stop []string
+		name  string
+		first []string
 	}{
-		{"init", []string{"/opt/regiond-node", "init"}, []string{"/opt/regiond-node", "unit", "stop"}},
-		{"systemd", []string{"/lib/systemd/systemd", "--system", "--unit=test.target", "--show-status=0"}, []string{"systemctl", "stop"}},
+		{"init", []string{testProgram, "node-init"}},
+		{"systemd", []string{"/lib/systemd/systemd", "--system", "--unit=test.target", "--show-status=0"}},
 	} {
-		t.Run(tt.name, func(t *testing.T) { testNode(t, tt.first, tt.stop) })
+		t.Run(tt.name, func(t *testing.T) { testNode(t, tt.first) })
 	}
 }
 
-func testNode(t *testing.T, first, stop []string) {
+func testNode(t *testing.T, first []string) {
 	n := newNamespaceNode(t)
 	n.program = first
 	n.region.secret.set(n.conf(goodAddress, "one\n"))
@@ -320,7 +355,7 @@ func testNode(t *testing.T, first, stop []string) {
 	}
 
 	// The agent is killed: services go on.
-	n.enter("sh", "-c", "kill -9 $(cat /run/regiond/agent.pid)")
+	n.enter("sh", "-c", "kill -9 $(systemctl show --property=MainPID regiond-node.service | cut -d= -f2)")
 	n.region.mu.Lock()
 	n.region.host.Status = region.HostStatus{}
 	n.region.mu.Unlock()
@@ -333,7 +368,7 @@ func testNode(t *testing.T, first, stop []string) {
 	n.see("the repair", func(st region.HostStatus, reason string) bool {
 		return reason == "Applied" && strings.Contains(st.Conditions[len(st.Conditions)-1].Message, "repaired /etc/app.conf was changed")
 	})
-	n.enter(append(stop, "app.service")...)
+	n.enter("systemctl", "stop", "app.service")
 	n.see("the service again", func(st region.HostStatus, reason string) bool {
 		p := st.Configuration.Processes[1]
 		return reason == "Applied" && p.State == "active" && p.PID != changed.PID && p.ConfigDigest == changed.ConfigDigest
@@ -373,7 +408,7 @@ func testNode(t *testing.T, first, stop []string) {
 		return reason == "Applied" && n.read("etc/app.conf") == "six\n"
 	})
 
-	if first[0] != "/opt/regiond-node" {
+	if first[0] != testProgram {
 		return
 	}
 	// The node is stopped in order.

@@ -21,7 +21,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Services are a host's services: service.Systemd, or the supervisor of a node that is a namespace. Orders return when the
+// Services are a host's services, which service.Systemd manages. Orders return when the
 // service is ready, or has ended.
 type Services interface {
 	States(ctx context.Context, names []string) (map[string]service.State, error)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,9 @@ func (r *records) keep() {
 	b, err := json.Marshal(r)
 	if err == nil && bytes.Equal(b, r.kept) || r.path == "" {
 		return
+	}
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(r.path), 0o755) // /run is empty after a boot
 	}
 	if err == nil {
 		err = atomicfile.Write(r.path, b, 0o600)
