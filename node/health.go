@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"regiond.dev/regiond/region"
 	bounded "regiond.dev/regiond/region/condition"
 )
 
@@ -25,24 +26,24 @@ func Judge(o Observation, clockOffset time.Duration) (healthy bool, reason, mess
 		why = append(why, m)
 	}
 	if len(o.FailedUnits) > 0 {
-		say("UnitsFailed", fmt.Sprintf("failed units of systemd: %s; look at them with journalctl -u", bounded.List(o.FailedUnits, ", ")))
+		say(region.ReasonUnitsFailed, fmt.Sprintf("failed units of systemd: %s; look at them with journalctl -u", bounded.List(o.FailedUnits, ", ")))
 	}
 	for _, s := range o.Space {
 		if s.FreePercent < minFreePercent {
-			say("DiskFull", fmt.Sprintf("less than %d %% of %s is free; delete something there", minFreePercent, s.Mount))
+			say(region.ReasonFileSystemFull, fmt.Sprintf("less than %d %% of %s is free; delete something there", minFreePercent, s.Mount))
 		}
 		if s.FreeInodesPercent < minFreePercent {
-			say("DiskFull", fmt.Sprintf("less than %d %% of the inodes of %s are free; delete small files there", minFreePercent, s.Mount))
+			say(region.ReasonFileSystemFull, fmt.Sprintf("less than %d %% of the inodes of %s are free; delete small files there", minFreePercent, s.Mount))
 		}
 	}
 	if clockOffset.Abs() > maxClockOffset {
-		say("ClockWrong", fmt.Sprintf("the clock differs from the API server's by more than %s; check the NTP servers", maxClockOffset))
+		say(region.ReasonClockWrong, fmt.Sprintf("the clock differs from the API server's by more than %s; check the NTP servers", maxClockOffset))
 	}
 	if len(o.Errors) > 0 {
-		say("ObservationFailed", bounded.List(o.Errors, "; "))
+		say(region.ReasonObservationFailed, bounded.List(o.Errors, "; "))
 	}
 	if len(why) == 0 {
-		return true, "Healthy", "nothing wrong was found"
+		return true, region.ReasonHealthy, "nothing wrong was found"
 	}
 	return false, reason, strings.Join(why, ". ")
 }

@@ -87,10 +87,38 @@ const (
 	ReasonClusterNotReady = "NotReady"
 )
 
+// Reasons of the condition Healthy of a Host. Of several the first is given, and the message says all.
+const (
+	// ReasonHealthy: the agent found nothing wrong.
+	ReasonHealthy = "Healthy"
+	// ReasonUnitsFailed: units of systemd have failed.
+	ReasonUnitsFailed = "UnitsFailed"
+	// ReasonFileSystemFull: a file system is short of blocks or inodes.
+	ReasonFileSystemFull = "DiskFull"
+	// ReasonClockWrong: the host's clock differs from the API server's by so much that tokens and certificates become unreliable.
+	ReasonClockWrong = "ClockWrong"
+	// ReasonObservationFailed: the agent could not observe a part of the host.
+	ReasonObservationFailed = "ObservationFailed"
+)
+
 // Reasons of the condition Configured of a Host.
 const (
-	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The
-	// last one stays in force.
+	// ReasonConfigurationApplied: the host holds to the configuration that is stored for it, and each service runs with its files.
+	ReasonConfigurationApplied = "Applied"
+	// ReasonConfigurationApplying: a configuration is being applied.
+	ReasonConfigurationApplying = "Applying"
+	// ReasonConfigurationApplyFailed: a configuration could not be applied completely; the agent tries again.
+	ReasonConfigurationApplyFailed = "ApplyFailed"
+	// ReasonDrifted: something else changed files or services of the configuration; the agent repairs them.
+	ReasonDrifted = "Drifted"
+	// ReasonRolledBack: a configuration cut the host off from its control plane and was rolled back.
+	// It is not tried again until it changes.
+	ReasonRolledBack = "RolledBack"
+	// ReasonServicesStarting: the configuration is in place, and services are starting.
+	ReasonServicesStarting = "ServicesStarting"
+	// ReasonServiceFailed: a service of the configuration does not run, or runs with other files.
+	ReasonServiceFailed = "ServiceFailed"
+	// ReasonConfigurationInvalid: the configuration that is stored for the host can't be read. The last one stays in force.
 	ReasonConfigurationInvalid = "ConfigurationInvalid"
 	// ReasonConfigurationUnknown: the configuration is in a format that the host's agent does not
 	// know, or has fields that it does not know. The last one stays in force.

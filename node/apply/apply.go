@@ -212,7 +212,7 @@ func (a *Applier) step(ctx context.Context) error {
 			return err
 		}
 		again := a.retry.after("apply", a.Now())
-		a.problem = &problem{reason: "ApplyFailed", message: fmt.Sprintf("%v; it is tried again", err), again: again}
+		a.problem = &problem{reason: region.ReasonConfigurationApplyFailed, message: fmt.Sprintf("%v; it is tried again", err), again: again}
 		a.Log.Warn("configuration not applied yet", slog.Any("error", err), slog.Time("again", again))
 	}
 	return a.look(ctx)
@@ -231,7 +231,7 @@ func (a *Applier) advance(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.problem != nil && a.problem.reason == "ApplyFailed" {
+	if a.problem != nil && a.problem.reason == region.ReasonConfigurationApplyFailed {
 		a.problem = nil
 	}
 	a.retry.done("apply")
@@ -258,7 +258,7 @@ func (a *Applier) stopped() bool {
 	if r == nil || !r.Final || r.Digest != a.wanted.digest {
 		return false
 	}
-	a.problem = &problem{reason: "RolledBack", message: fmt.Sprintf("configuration %s was taken back at %s: %s; it is not tried again until it changes",
+	a.problem = &problem{reason: region.ReasonRolledBack, message: fmt.Sprintf("configuration %s was taken back at %s: %s; it is not tried again until it changes",
 		short(r.Digest), r.Time.UTC().Format(time.RFC3339), r.Reason)}
 	return true
 }
@@ -292,7 +292,7 @@ func (a *Applier) apply(ctx context.Context) error {
 	}
 	a.Log.Info("configuration is applied", slog.String("digest", short(want.digest)), slog.Int("steps", len(plan)), slog.Bool("network", p.Network))
 	if len(plan) > 0 {
-		a.say(ctx, "Applying", fmt.Sprintf("configuration %s is being applied", short(want.digest)))
+		a.say(ctx, region.ReasonConfigurationApplying, fmt.Sprintf("configuration %s is being applied", short(want.digest)))
 	}
 	fresh := a.journal.pending == nil
 	if err := a.journal.begin(p); err != nil {

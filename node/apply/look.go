@@ -12,6 +12,7 @@ import (
 	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/node/service"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/condition"
 )
 
@@ -70,7 +71,7 @@ func (a *Applier) look(ctx context.Context) error {
 	if drift := driftOf(want, s, func(name string) bool { return a.retry.waits(name, a.Now()) }); len(drift) > 0 {
 		what := condition.List(drift, ", ")
 		a.Log.Warn("something else has changed this host", slog.String("what", what))
-		a.say(ctx, "Drifted", what+"; it is repaired")
+		a.say(ctx, region.ReasonDrifted, what+"; it is repaired")
 		if err := a.converge(ctx, want, Names{}); err != nil {
 			return err
 		}
@@ -195,14 +196,14 @@ func (a *Applier) judge(r *Report) {
 		}
 	}
 	if len(broken) > 0 && starting {
-		r.Configured, r.Reason, r.Message = false, "ServicesStarting", condition.List(broken, "; ")
+		r.Configured, r.Reason, r.Message = false, region.ReasonServicesStarting, condition.List(broken, "; ")
 		return
 	}
 	if len(broken) > 0 {
-		r.Configured, r.Reason, r.Message = false, "ServiceFailed", condition.List(broken, "; ")
+		r.Configured, r.Reason, r.Message = false, region.ReasonServiceFailed, condition.List(broken, "; ")
 		return
 	}
-	r.Configured, r.Reason = true, "Applied"
+	r.Configured, r.Reason = true, region.ReasonConfigurationApplied
 	r.Message = fmt.Sprintf("configuration %s applied at %s", short(r.Digest), r.Applied.UTC().Format(time.RFC3339))
 	if a.records.Repaired != "" {
 		r.Message += "; " + a.records.Repaired
