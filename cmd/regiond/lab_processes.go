@@ -23,7 +23,7 @@ func newLabProcesses(f *labFlags) []*cobra.Command {
 			if err != nil {
 				return err
 			}
-			return l.RunHardware(cmd.Context(), kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
+			return l.RunRack(cmd.Context(), kvm, slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil)))
 		},
 	}
 	hardware.Flags().BoolVar(&kvm, "kvm", false, "run the virtual servers on KVM")

@@ -146,7 +146,7 @@ func (l Lab) startNode(ctx context.Context, i int, program string) (started bool
 	}
 	for _, nic := range []string{bootInterface, dataInterface} {
 		// The kernel removes a network namespace some time after its last user has left it.
-		if err := l.hardware().Unplug(tapOf(name, nic)); err != nil {
+		if err := l.rack().Unplug(tapOf(name, nic)); err != nil {
 			return false, err
 		}
 	}
@@ -168,13 +168,13 @@ func (l Lab) connectNode(i int) error {
 	err := ns.Connect(namespace.Cable{
 		Name: bootInterface, Port: tapOf(name, bootInterface), MACAddress: l.macAddress(i, bootInterface),
 		Addresses: []netip.Prefix{netip.PrefixFrom(nodeAddress(i), provisioning.Bits())},
-	}, l.hardware(), provisioningBridge)
+	}, l.rack(), provisioningBridge)
 	if err != nil {
 		return err
 	}
 	err = ns.Connect(namespace.Cable{
 		Name: dataInterface, Port: tapOf(name, dataInterface), MACAddress: l.macAddress(i, dataInterface), Checksums: true,
-	}, l.hardware(), dataBridge)
+	}, l.rack(), dataBridge)
 	if err != nil {
 		return err
 	}

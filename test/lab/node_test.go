@@ -125,7 +125,7 @@ func TestNamespaceNode(t *testing.T) {
 		if err := l.Down(t.Logf); err != nil {
 			t.Error(err)
 		}
-		if l.nodeNamespace("n1").Exists() || l.hardware().Exists() {
+		if l.nodeNamespace("n1").Exists() || l.rack().Exists() {
 			t.Error("a namespace is left")
 		}
 	})

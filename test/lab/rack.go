@@ -20,9 +20,9 @@ import (
 // ipmiPort of every virtual BMC (RMCP, IANA).
 const ipmiPort = 623
 
-// RunHardware is the lab's rack: it holds the virtual servers and their BMCs until ctx is done,
-// in the lab's hardware namespace, which the caller has entered.
-func (l Lab) RunHardware(ctx context.Context, kvm bool, log *slog.Logger) error {
+// RunRack is the lab's rack: it holds the virtual servers and their BMCs until ctx is done,
+// in the network namespace of the rack, which the caller has entered.
+func (l Lab) RunRack(ctx context.Context, kvm bool, log *slog.Logger) error {
 	user, err := l.credentials()
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (l Lab) RunHardware(ctx context.Context, kvm bool, log *slog.Logger) error 
 		}
 		g.Go(func() error { return serveConsole(ctx, console, m) })
 	}
-	log.Info("rack is up", "machines", len(machines))
+	log.Info("rack is up", slog.Int("machines", len(machines)))
 	err = g.Wait()
 	for _, m := range machines {
 		err = errors.Join(err, m.PowerOff(context.WithoutCancel(ctx)))

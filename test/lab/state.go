@@ -30,10 +30,10 @@ const (
 func (l Lab) dir() string             { return filepath.Join(l.Root, l.Name) }
 func (l Lab) file(name string) string { return filepath.Join(l.dir(), name) }
 
-// seed and hardware are the two network namespaces of a lab: the seed host, and everything that
+// seed and rack are the two network namespaces of a lab: the seed host, and everything that
 // it reaches by cable.
-func (l Lab) seed() namespace.Namespace     { return namespace.Namespace{Name: "rl-" + l.Name + "-seed"} }
-func (l Lab) hardware() namespace.Namespace { return namespace.Namespace{Name: "rl-" + l.Name + "-hw"} }
+func (l Lab) seed() namespace.Namespace { return namespace.Namespace{Name: "rl-" + l.Name + "-seed"} }
+func (l Lab) rack() namespace.Namespace { return namespace.Namespace{Name: "rl-" + l.Name + "-hw"} }
 
 // cgroup of the seed host's processes, below the root of every hierarchy.
 func (l Lab) cgroup() string { return "regiond-lab-" + l.Name }

@@ -107,7 +107,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 		accelerator = "on KVM"
 		command = append(command, "--kvm")
 	}
-	if started, err = l.start(ctx, "hardware", l.hardware(), nil, command); err != nil {
+	if started, err = l.start(ctx, "hardware", l.rack(), nil, command); err != nil {
 		return err
 	}
 	if started {
@@ -118,7 +118,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 
 // network lays the lab's cables.
 func (l Lab) network() error {
-	seed, hw := l.seed(), l.hardware()
+	seed, hw := l.seed(), l.rack()
 	for _, n := range []namespace.Namespace{seed, hw} {
 		if err := n.Create(); err != nil {
 			return err
@@ -219,8 +219,8 @@ func (l Lab) Down(report func(format string, args ...any)) error {
 		return err
 	}
 	_, err := os.Stat(l.dir())
-	there := err == nil || l.seed().Exists() || l.hardware().Exists()
-	ours := []namespace.Namespace{l.seed(), l.hardware()}
+	there := err == nil || l.seed().Exists() || l.rack().Exists()
+	ours := []namespace.Namespace{l.seed(), l.rack()}
 	processes := []string{"seed", "hardware"}
 	for _, m := range l.Spec.Machines {
 		if !m.VM() {

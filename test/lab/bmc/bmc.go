@@ -163,7 +163,7 @@ func (b *BMC) Serve(ctx context.Context) error {
 	srv := server.NewServer(b.state, b.filter, server.WithHandlerRegistry(b.reg))
 	closing := func() {
 		if err := srv.Close(); err != nil {
-			b.log.Warn("closing the BMC's socket", "error", err)
+			b.log.Warn("closing the BMC's socket", slog.Any("error", err))
 		}
 	}
 	closed := make(chan struct{})
@@ -207,7 +207,7 @@ func (b *BMC) guard(next handlers.Handler) handlers.Handler {
 			if r := recover(); r != nil {
 				b.filter.panics.Add(1)
 				// Not the data, which may be a password.
-				b.log.Error("handler panicked", "command", hc.Command.Name, "bytes", len(data), "panic", r)
+				b.log.Error("handler panicked", slog.String("command", hc.Command.Name), slog.Int("bytes", len(data)), slog.Any("panic", r))
 				out, cc, err = nil, types.CodeUnspecifiedError, nil
 			}
 		}()
@@ -255,7 +255,7 @@ func (b *BMC) reset(context.Context, *handlers.HandlerContext, []byte) ([]byte, 
 	b.mu.Unlock()
 	for id := range ids {
 		if err := b.state.Sessions.Close(id); err != nil && !errors.Is(err, gobmc.ErrNoSession) {
-			b.log.Warn("BMC reset: closing a session", "error", err)
+			b.log.Warn("BMC reset: closing a session", slog.Any("error", err))
 		}
 	}
 	return nil, types.CodeOK, nil

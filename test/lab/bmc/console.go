@@ -21,7 +21,7 @@ type console struct {
 func (c *console) Open(ctx context.Context) (hal.ConsoleConn, error) {
 	rwc, err := c.machine.Console(ctx)
 	if err != nil {
-		c.log.Debug("no console yet", "error", err)
+		c.log.Debug("no console yet", slog.Any("error", err))
 		return brokenConsole{err}, nil
 	}
 	a := &attachment{rwc: rwc}

@@ -33,7 +33,7 @@ func (f *filter) ReadFrom(b []byte) (int, net.Addr, error) {
 		case err != nil:
 			// Anything else is final; go-ipmi's loop would spin on it unless it is this error.
 			if !errors.Is(err, net.ErrClosed) {
-				f.log.Error("reading the BMC's socket", "error", err)
+				f.log.Error("reading the BMC's socket", slog.Any("error", err))
 			}
 			return 0, nil, net.ErrClosed
 		}
@@ -41,7 +41,7 @@ func (f *filter) ReadFrom(b []byte) (int, net.Addr, error) {
 			return n, from, nil
 		}
 		f.dropped.Add(1)
-		f.log.Debug("malformed packet dropped", "from", from, "bytes", n)
+		f.log.Debug("malformed packet dropped", slog.Any("from", from), slog.Int("bytes", n))
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *power) register(r *handlers.Registry) {
 func (p *power) status(ctx context.Context, _ *handlers.HandlerContext, _ []byte) ([]byte, types.CompletionCode, error) {
 	on, err := p.machine.PowerState(ctx)
 	if err != nil {
-		p.log.Error("reading the machine's power state", "error", err)
+		p.log.Error("reading the machine's power state", slog.Any("error", err))
 		return nil, types.CodeUnspecifiedError, nil
 	}
 	r := chassis.GetChassisStatusResponse{PowerIsOn: on}
@@ -69,7 +69,7 @@ func (p *power) control(ctx context.Context, _ *handlers.HandlerContext, data []
 	if p.pending == 0 && action != chassis.ChassisControlPowerDown && action != chassis.ChassisControlPowerUp {
 		on, err := p.machine.PowerState(ctx)
 		if err != nil {
-			p.log.Error("reading the machine's power state", "error", err)
+			p.log.Error("reading the machine's power state", slog.Any("error", err))
 			return nil, types.CodeUnspecifiedError, nil
 		}
 		if !on {
@@ -94,7 +94,7 @@ func (p *power) run(ctx context.Context) {
 			return
 		case action := <-p.queue:
 			if err := p.act(ctx, action); err != nil {
-				p.log.Error("power action failed", "action", action, "error", err)
+				p.log.Error("power action failed", slog.Any("action", action), slog.Any("error", err))
 			}
 			p.mu.Lock()
 			p.pending--
@@ -126,7 +126,7 @@ func (p *power) act(ctx context.Context, action chassis.ChassisControl) error {
 		return p.start(ctx, "cycle")
 	case chassis.ChassisControlHardReset:
 		boot := p.boot.take()
-		p.log.Info("reset", "boot", boot.Device, "efi", boot.EFI)
+		p.log.Info("reset", slog.Any("boot", boot.Device), slog.Bool("efi", boot.EFI))
 		if err := p.machine.Reset(ctx, boot); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (p *power) act(ctx context.Context, action chassis.ChassisControl) error {
 
 func (p *power) start(ctx context.Context, why string) error {
 	boot := p.boot.take()
-	p.log.Info("power on", "command", why, "boot", boot.Device, "efi", boot.EFI)
+	p.log.Info("power on", slog.String("command", why), slog.Any("boot", boot.Device), slog.Bool("efi", boot.EFI))
 	if err := p.machine.PowerOn(ctx, boot); err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (m *Machine) start(b bmc.Boot) (*process, error) {
 	p := &process{cmd: cmd, reset: make(chan struct{}, 1), exited: make(chan struct{})}
 	go func() {
 		err := cmd.Wait()
-		m.log.Info("power is off", "pid", cmd.Process.Pid, "exit", err)
+		m.log.Info("power is off", slog.Int("pid", cmd.Process.Pid), slog.Any("exit", err))
 		close(p.exited)
 	}()
 	if err := m.connect(p); err != nil {
