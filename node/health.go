@@ -26,7 +26,7 @@ func Judge(o Observation, clockOffset time.Duration) (healthy bool, reason, mess
 		why = append(why, m)
 	}
 	if len(o.FailedUnits) > 0 {
-		say(region.ReasonUnitsFailed, fmt.Sprintf("failed units of systemd: %s; look at them with journalctl -u", bounded.List(o.FailedUnits, ", ")))
+		say(region.ReasonUnitsFailed, fmt.Sprintf("failed units of systemd: %s; see journalctl -u UNIT on the host", bounded.List(o.FailedUnits, ", ")))
 	}
 	for _, s := range o.Space {
 		if s.FreePercent < minFreePercent {
@@ -43,7 +43,7 @@ func Judge(o Observation, clockOffset time.Duration) (healthy bool, reason, mess
 		say(region.ReasonObservationFailed, bounded.List(o.Errors, "; "))
 	}
 	if len(why) == 0 {
-		return true, region.ReasonHealthy, "nothing wrong was found"
+		return true, region.ReasonHealthy, "no problem was found"
 	}
 	return false, reason, strings.Join(why, ". ")
 }

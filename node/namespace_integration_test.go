@@ -366,7 +366,7 @@ func testNode(t *testing.T, first []string) {
 	// Someone changes a file, and kills a service.
 	n.enter("sh", "-c", "echo three > /etc/app.conf")
 	n.see("the repair", func(st region.HostStatus, reason string) bool {
-		return reason == "Applied" && strings.Contains(st.Conditions[len(st.Conditions)-1].Message, "repaired /etc/app.conf was changed")
+		return reason == "Applied" && strings.Contains(st.Conditions[len(st.Conditions)-1].Message, ": /etc/app.conf was changed")
 	})
 	n.enter("systemctl", "stop", "app.service")
 	n.see("the service again", func(st region.HostStatus, reason string) bool {
@@ -385,7 +385,7 @@ func testNode(t *testing.T, first []string) {
 	}
 	t.Log("\n" + n.enter("/opt/regiond-node", "status"))
 
-	// A network configuration that takes the address away is taken back by the node itself.
+	// A network configuration that takes the address away is rolled back by the node itself.
 	began = time.Now()
 	n.region.secret.set(n.conf("10.96.0.9/24", "four\n"))
 	n.see("the rollback", func(_ region.HostStatus, reason string) bool { return reason == "RolledBack" })

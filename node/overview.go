@@ -18,7 +18,7 @@ type Overview struct {
 	Host   string `json:"host"`
 	Image  string `json:"image"`
 	Kernel string `json:"kernel"`
-	// Agent is the last word of the running agent, AgentError why there is none.
+	// Agent is what the running agent reported last, AgentError why that is missing.
 	Agent         State            `json:"agent"`
 	AgentError    string           `json:"agentError,omitempty"`
 	Healthy       bool             `json:"healthy"`
@@ -62,7 +62,7 @@ func (v Overview) Table(w io.Writer, now time.Time) error {
 	out := say("host", fmt.Sprintf("%s, image %s, kernel %s", v.Host, v.Image, v.Kernel)) + say("health", v.Message)
 	switch s := v.Agent; {
 	case v.AgentError != "":
-		out += say("agent", "has not spoken in this boot: "+v.AgentError)
+		out += say("agent", "has reported nothing since this boot: "+v.AgentError)
 	case s.Error != "":
 		out += say("agent", fmt.Sprintf("region last reached %s: %s", ago(s.LastSuccess, now), s.Error))
 	default:
@@ -78,7 +78,7 @@ func (v Overview) Table(w io.Writer, now time.Time) error {
 		out += say("", fmt.Sprintf("%.12s is being applied, or was when the agent ended", c.Pending))
 	}
 	if c.Refused != "" {
-		out += say("", fmt.Sprintf("%.12s was taken back: %s", c.Refused, c.RefusedReason))
+		out += say("", fmt.Sprintf("%.12s was rolled back: %s", c.Refused, c.RefusedReason))
 	}
 	for _, d := range c.Drift {
 		out += say("drift", d)
@@ -89,7 +89,7 @@ func (v Overview) Table(w io.Writer, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "\nSERVICE\tSTATE\tPID\tSTARTED\tRESTARTS\tFILES\tMESSAGE") // errors come with Flush
 	for _, p := range c.Processes {
-		files := "as wished"
+		files := "as desired"
 		switch {
 		case p.Digest == "":
 			files = "unknown"

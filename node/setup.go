@@ -118,7 +118,7 @@ func ReadIdentity(path string) (identity.Identity, error) {
 	}
 	for _, n := range names {
 		if !interfaceName.MatchString(n) || n == "." || n == ".." {
-			return id, fmt.Errorf("identity %s: interface name %q is none (1 to 15 letters, digits, '_', '-', '.')", path, n)
+			return id, fmt.Errorf("identity %s: interface name %q is not valid: want 1 to 15 letters, digits, '_', '-', '.'", path, n)
 		}
 	}
 	return id, nil

@@ -130,7 +130,7 @@ func (c Configuration) Digest(s Service) string {
 func (f File) FileMode() (fs.FileMode, error) {
 	m, err := strconv.ParseUint(f.Mode, 8, 32)
 	if err != nil || m > 0o777 {
-		return 0, fmt.Errorf("%s: mode %q is none, e.g. 0640", f.Path, f.Mode)
+		return 0, fmt.Errorf("%s: mode %q is not a file mode, e.g. 0640", f.Path, f.Mode)
 	}
 	return fs.FileMode(m), nil
 }
@@ -149,7 +149,7 @@ func (c Configuration) Check() error {
 			errs = append(errs, fmt.Errorf("file %q: not an absolute, clean path", f.Path))
 		}
 		if f.Path <= last {
-			errs = append(errs, fmt.Errorf("file %q: not in order, or there twice", f.Path))
+			errs = append(errs, fmt.Errorf("file %q: not in order, or listed twice", f.Path))
 		}
 		last = f.Path
 		known[f.Path] = true
@@ -166,7 +166,7 @@ func (c Configuration) Check() error {
 			errs = append(errs, fmt.Errorf("service %q: not the name of a unit", s.Name))
 		}
 		if services[s.Name] {
-			errs = append(errs, fmt.Errorf("service %q is there twice", s.Name))
+			errs = append(errs, fmt.Errorf("service %q is listed twice", s.Name))
 		}
 		services[s.Name] = true
 		for _, p := range s.Files {

@@ -76,14 +76,14 @@ func TestUnknownFormatIsRefused(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(*Configuration){
-		"not an absolute":      func(c *Configuration) { c.Files[0].Path = "etc/a.conf" },
-		"clean path":           func(c *Configuration) { c.Files[0].Path = "/etc/../a.conf" },
-		"there twice":          func(c *Configuration) { c.Files[1].Path = "/etc/a.conf" },
-		"mode":                 func(c *Configuration) { c.Files[0].Mode = "4755" },
-		"not both names":       func(c *Configuration) { c.Files[0].Owner = "" },
-		"not the name":         func(c *Configuration) { c.Services[0].Name = "../a.service" },
-		"service a.service":    func(c *Configuration) { c.Services[0].Files = []string{"/etc/c.conf"} },
-		"a.service\" is there": func(c *Configuration) { c.Services[1].Name = "a.service" },
+		"not an absolute":             func(c *Configuration) { c.Files[0].Path = "etc/a.conf" },
+		"clean path":                  func(c *Configuration) { c.Files[0].Path = "/etc/../a.conf" },
+		"listed twice":                func(c *Configuration) { c.Files[1].Path = "/etc/a.conf" },
+		"mode":                        func(c *Configuration) { c.Files[0].Mode = "4755" },
+		"not both names":              func(c *Configuration) { c.Files[0].Owner = "" },
+		"not the name":                func(c *Configuration) { c.Services[0].Name = "../a.service" },
+		"service a.service":           func(c *Configuration) { c.Services[0].Files = []string{"/etc/c.conf"} },
+		"a.service\" is listed twice": func(c *Configuration) { c.Services[1].Name = "a.service" },
 	} {
 		c := example()
 		change(&c)

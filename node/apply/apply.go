@@ -1,7 +1,7 @@
 // Package apply makes a host what its configuration says: it writes files whole or not at all, restarts only what reads what has
-// changed, says what every process was started with, repairs what others change, and takes back a network configuration that cut
+// changed, says what every process was started with, repairs what others change, and rolls back a network configuration that cut
 // the host off. Everything may be interrupted at any point, by a kill or a power cut: the journal says what is to be done, and the
-// plan is made again from what is there.
+// plan is computed again from what is there.
 package apply
 
 import (
@@ -120,7 +120,7 @@ func New(c Config) (*Applier, error) {
 }
 
 // Restore brings back the files that the host holds to, before anything that reads them starts: after a boot from another image
-// /etc is a fresh one. A network configuration that was not confirmed before the boot is taken back. It touches no service.
+// /etc is a fresh one. A network configuration that was not confirmed before the boot is rolled back. It touches no service.
 func (a *Applier) Restore() error {
 	want, owned := a.target(), Names{}
 	if p := a.journal.pending; p != nil {
@@ -193,10 +193,10 @@ func (a *Applier) want(content string) {
 		a.wanted.digest = ""
 		reason := region.ReasonConfigurationInvalid
 		if errors.Is(err, configuration.ErrUnknown) {
-			reason, err = region.ReasonConfigurationUnknown, fmt.Errorf("%w; give the host a newer image, or take the control plane's regiond back", err)
+			reason, err = region.ReasonConfigurationUnknown, fmt.Errorf("%w; give the host a newer image, or return the control plane to the regiond before", err)
 		}
 		a.problem = &problem{reason: reason,
-			message: fmt.Sprintf("the configuration in the Secret is not taken, the last one stays in force: %v", err)}
+			message: fmt.Sprintf("the configuration in the Secret is refused, and the last one stays in force: %v", err)}
 		a.Log.Error("configuration refused", slog.Any("error", err))
 	}
 }
@@ -212,7 +212,7 @@ func (a *Applier) step(ctx context.Context) error {
 			return err
 		}
 		again := a.retry.after("apply", a.Now())
-		a.problem = &problem{reason: region.ReasonConfigurationApplyFailed, message: fmt.Sprintf("%v; it is tried again", err), again: again}
+		a.problem = &problem{reason: region.ReasonConfigurationApplyFailed, message: fmt.Sprintf("%v; the agent tries again", err), again: again}
 		a.Log.Warn("configuration not applied yet", slog.Any("error", err), slog.Time("again", again))
 	}
 	return a.look(ctx)
@@ -236,7 +236,7 @@ func (a *Applier) advance(ctx context.Context) error {
 	}
 	a.retry.done("apply")
 	if a.differs() {
-		a.stopped() // it was taken back just now
+		a.stopped() // it was rolled back just now
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (a *Applier) stopped() bool {
 	if r == nil || !r.Final || r.Digest != a.wanted.digest {
 		return false
 	}
-	a.problem = &problem{reason: region.ReasonRolledBack, message: fmt.Sprintf("configuration %s was taken back at %s: %s; it is not tried again until it changes",
+	a.problem = &problem{reason: region.ReasonRolledBack, message: fmt.Sprintf("configuration %s was rolled back at %s: %s; it is not tried again until it changes",
 		short(r.Digest), r.Time.UTC().Format(time.RFC3339), r.Reason)}
 	return true
 }
@@ -276,7 +276,7 @@ func (a *Applier) apply(ctx context.Context) error {
 		before = a.journal.applied.Configuration
 		p.Owned = p.Owned.with(namesOf(before))
 	}
-	if old := a.journal.pending; old != nil { // given up for this one
+	if old := a.journal.pending; old != nil { // superseded by this one
 		p.Owned = p.Owned.with(old.Owned)
 		if a.unconfirmed() {
 			before = old.Back
@@ -290,7 +290,7 @@ func (a *Applier) apply(ctx context.Context) error {
 	if p.Network = changesNetwork(plan, before); p.Network {
 		p.Back = a.back(before, want.conf, s)
 	}
-	a.Log.Info("configuration is applied", slog.String("digest", short(want.digest)), slog.Int("steps", len(plan)), slog.Bool("network", p.Network))
+	a.Log.Info("applying configuration", slog.String("digest", short(want.digest)), slog.Int("steps", len(plan)), slog.Bool("network", p.Network))
 	if len(plan) > 0 {
 		a.say(ctx, region.ReasonConfigurationApplying, fmt.Sprintf("configuration %s is being applied", short(want.digest)))
 	}

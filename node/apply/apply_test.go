@@ -207,7 +207,7 @@ func TestDrift(t *testing.T) {
 		{"link", func() {
 			_ = os.Remove(w.path("/etc/gone.conf"))
 			_ = os.Symlink("/etc/passwd", w.path("/etc/gone.conf"))
-		}, "", "not a file"},
+		}, "", "no longer a regular file"},
 		{"unit", func() { w.write(units+"nova-compute.service", "other", 0o640) }, "reload-units", "nova-compute.service was changed"},
 		{"stopped", func() { w.unit("libvirtd.service").Active = service.Inactive }, "start libvirtd.service", "libvirtd.service was stopped"},
 		{"disabled", func() { w.unit("libvirtd.service").Enabled = false }, "enable libvirtd.service", "libvirtd.service was disabled"},
@@ -237,7 +237,7 @@ func TestDrift(t *testing.T) {
 		if first := w.reports[0]; first.Configured || first.Reason != "Drifted" || !strings.Contains(first.Message, tt.says) {
 			t.Errorf("%s: %+v", tt.name, first)
 		}
-		if last := w.last(); !last.Configured || !strings.Contains(last.Message, "repaired ") || !strings.Contains(last.Message, tt.says) {
+		if last := w.last(); !last.Configured || !strings.Contains(last.Message, "repaired at ") || !strings.Contains(last.Message, tt.says) {
 			t.Errorf("%s: %+v", tt.name, last)
 		}
 	}
@@ -290,9 +290,9 @@ func TestWhatCanNotBeApplied(t *testing.T) {
 	for content, want := range map[string]string{
 		encode(t, stranger):                      `ApplyFailed: there is no user "glance"`,
 		encode(t, directory):                     "ApplyFailed: /usr/dir is a directory",
-		"{":                                      "ConfigurationInvalid: the configuration in the Secret is not taken",
+		"{":                                      "ConfigurationInvalid: the configuration in the Secret is refused",
 		`{"files":[{"path":"../x"}]}`:            "ConfigurationInvalid: ",
-		`{"version":2,"files":[],"services":[]}`: "ConfigurationUnknown: the configuration in the Secret is not taken, the last one stays in force: configuration in an unknown format: it has version 2",
+		`{"version":2,"files":[],"services":[]}`: "ConfigurationUnknown: the configuration in the Secret is refused, and the last one stays in force: configuration in an unknown format: it has version 2",
 		`{"files":[],"services":[],"packages":[]}`: "ConfigurationUnknown: ",
 	} {
 		a.want(content)

@@ -14,7 +14,7 @@ type Inspection struct {
 	Since   time.Time `json:"since,omitzero"`
 	// Pending is one that is being applied now, or was when the agent ended.
 	Pending string `json:"pending,omitempty"`
-	// Refused is one that has cut the host off and was taken back.
+	// Refused is one that cut the host off and was rolled back.
 	Refused       string `json:"refused,omitempty"`
 	RefusedReason string `json:"refusedReason,omitempty"`
 	// Drift is what is not as it should be at this moment.

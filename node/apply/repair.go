@@ -71,11 +71,11 @@ func (a *Applier) look(ctx context.Context) error {
 	if drift := driftOf(want, s, func(name string) bool { return a.retry.waits(name, a.Now()) }); len(drift) > 0 {
 		what := condition.List(drift, ", ")
 		a.Log.Warn("something else has changed this host", slog.String("what", what))
-		a.say(ctx, region.ReasonDrifted, what+"; it is repaired")
+		a.say(ctx, region.ReasonDrifted, what+"; the agent repairs it")
 		if err := a.converge(ctx, want, Names{}); err != nil {
 			return err
 		}
-		a.records.Repaired = fmt.Sprintf("repaired %s at %s", what, a.Now().UTC().Format(time.RFC3339))
+		a.records.Repaired = fmt.Sprintf("repaired at %s: %s", a.Now().UTC().Format(time.RFC3339), what)
 		a.records.keep()
 	} else if len(Plan(want, s)) > 0 {
 		if err := a.converge(ctx, want, Names{}); err != nil {
@@ -85,8 +85,8 @@ func (a *Applier) look(ctx context.Context) error {
 	return a.report(ctx)
 }
 
-// driftOf is what differs from the configuration by someone else's doing, in words. A service that failed is none: nobody
-// wanted it. Nor is one that was tried and has to wait.
+// driftOf is what differs from the configuration by someone else's doing, in words. A service that failed has not
+// drifted: nobody wanted that. Nor has one that was tried and waits.
 func driftOf(want configuration.Configuration, s Situation, waits func(name string) bool) []string {
 	var drift []string
 	for _, f := range want.Files {
@@ -96,7 +96,7 @@ func driftOf(want configuration.Configuration, s Situation, waits func(name stri
 		case !there:
 			drift = append(drift, f.Path+" was removed")
 		case have.Mode == "":
-			drift = append(drift, f.Path+" was replaced by something that is not a file")
+			drift = append(drift, f.Path+" is no longer a regular file")
 		case have.Content != f.Content:
 			drift = append(drift, f.Path+" was changed")
 		case have != f:

@@ -12,7 +12,7 @@ import (
 )
 
 // mostInterrupted is how often a host may go down while a network configuration is tried. A person who finds a host silent
-// switches it off and on; more than that is not an accident.
+// switches it off and on; more often than that is not an accident.
 const mostInterrupted = 3
 
 // back is what is put back when the network does not work: the configuration before, and what files of other origin held that
@@ -63,7 +63,7 @@ func (a *Applier) probe(ctx context.Context) error {
 // rollBack puts back what was before, and remembers what was refused.
 func (a *Applier) rollBack(ctx context.Context, reason string) error {
 	p := a.journal.pending
-	a.Log.Error("network configuration is taken back", slog.String("digest", short(p.Digest)), slog.String("reason", reason))
+	a.Log.Error("rolling back the network configuration", slog.String("digest", short(p.Digest)), slog.String("reason", reason))
 	if err := a.journal.refuse(refused{Digest: p.Digest, Time: a.Now().UTC().Truncate(time.Second), Reason: reason, Final: true}); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (a *Applier) interrupted(ctx context.Context) error {
 			return err
 		}
 	}
-	a.Log.Warn("a network configuration that was not confirmed is taken back",
+	a.Log.Warn("rolling back a network configuration that was not confirmed",
 		slog.String("digest", short(p.Digest)), slog.Int("interrupted", r.Interrupted))
 	return a.putBack(ctx)
 }
@@ -97,7 +97,7 @@ func (a *Applier) interrupted(ctx context.Context) error {
 func (a *Applier) putBack(ctx context.Context) error {
 	p := a.journal.pending
 	if err := a.converge(ctx, p.Back, p.Owned); err != nil {
-		return fmt.Errorf("put back the configuration before: %w", err)
+		return fmt.Errorf("restore the previous configuration: %w", err)
 	}
 	if err := a.between("put back"); err != nil {
 		return err

@@ -26,7 +26,7 @@ func (a *Applier) Run(ctx context.Context, wanted <-chan string) {
 	defer tick.Stop()
 	for {
 		if err := a.step(ctx); err != nil && ctx.Err() == nil {
-			a.Log.Warn("host not looked at", slog.Any("error", err))
+			a.Log.Warn("host not checked", slog.Any("error", err))
 		}
 		var events <-chan fsnotify.Event
 		if changes != nil {

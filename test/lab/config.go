@@ -168,7 +168,7 @@ func quantity(s, def string) (int64, error) {
 	}
 	q, err := resource.ParseQuantity(s)
 	if err != nil || q.Sign() <= 0 {
-		return 0, fmt.Errorf("%q is not a size; want e.g. 2Gi", s)
+		return 0, fmt.Errorf("%q is not a size, e.g. 2Gi", s)
 	}
 	return q.Value(), nil
 }

@@ -257,7 +257,7 @@ func (l Lab) Down(report func(format string, args ...any)) error {
 		return err
 	}
 	if !there {
-		report("lab %s: there is none", l.Name)
+		report("lab %s: it does not exist", l.Name)
 		return nil
 	}
 	report("lab %s: removed", l.Name)

@@ -71,7 +71,7 @@ func escape(s string) (string, int, error) {
 				return string([]byte{byte(n)}), 3, nil
 			}
 		}
-		return "", 0, fmt.Errorf(`\%s is not an escape`, s)
+		return "", 0, fmt.Errorf(`\%s is not an escape sequence`, s)
 	}
 	return `\` + s[:1], 1, nil // kept as it is, as systemd does in command lines of regular expressions
 }
