@@ -161,3 +161,29 @@ func TestShortFlagsMeanOneThing(t *testing.T) {
 		t.Errorf("got flags %v, want -f for file and -o for output among them", names)
 	}
 }
+
+// The guide and the help explain each status that a command can end with.
+func TestStatusesAreDocumented(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(root, "cmd/regiond/exit.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide, err := os.ReadFile(filepath.Join(root, "docs/operators-guide.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, help, _ := strings.Cut(string(source), "const exitHelp = `")
+	help, _, _ = strings.Cut(help, "`")
+	statuses := regexp.MustCompile(`(?m)^\texit\w+ += (\d)`).FindAllStringSubmatch(string(source), -1)
+	if len(statuses) < 6 {
+		t.Errorf("got %d statuses in cmd/regiond/exit.go, want at least 6", len(statuses))
+	}
+	for _, s := range statuses {
+		if !strings.Contains(string(guide), "\n| "+s[1]+" | ") {
+			t.Errorf("docs/operators-guide.md has no row for status %s", s[1])
+		}
+		if !regexp.MustCompile(`[ \n]` + s[1] + ` [a-z]`).MatchString(help) {
+			t.Errorf("the help does not explain status %s: %s", s[1], help)
+		}
+	}
+}
