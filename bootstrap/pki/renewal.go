@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// stillValid decides whether an existing certificate still serves a request: signed by this authority, same subject, names and usages,
-// and more than a third of its life left, so that a host that is started once in eight months still renews in time.
+// stillValid decides whether an existing certificate still serves a request: signed by this authority,
+// same subject, names and usages, and more than a third of its life left, so that a host that is
+// started once in eight months still renews in time.
 func stillValid(cert, authority *x509.Certificate, r Request, now time.Time) bool {
 	if cert.CheckSignatureFrom(authority) != nil {
 		return false
