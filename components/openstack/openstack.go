@@ -69,6 +69,8 @@ type Host struct {
 	Registration string
 	// Release that its packages are of, empty if it is not known. Its configuration is of that one, whatever the cluster's is.
 	Release region.OpenStackRelease `json:",omitempty"`
+	// Contributions of others to its configuration, encoded, by contributor.
+	Contributions map[string][]byte `json:",omitempty"`
 }
 
 // State is what a cluster is to be.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,7 +142,19 @@ func (c *Composer) releases(in Input, s *State) func(region.OpenStackRelease) (*
 }
 
 func (c *Composer) node(s *State, v *configgen.Values, h Host, of string) error {
-	conf, warnings, err := c.source.Node(v, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+	own, warnings, err := c.source.Node(v, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+	if err != nil {
+		return err
+	}
+	conf, err := merge(own, h.Contributions)
+	digest := ""
+	if err == nil {
+		_, digest, err = conf.Encode()
+	}
+	if err != nil && len(h.Contributions) > 0 { // OpenStack must not stand still everywhere for what a bundle adds to one host
+		s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps what it has: %v", h.Name, err))
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -151,9 +164,25 @@ func (c *Composer) node(s *State, v *configgen.Values, h Host, of string) error 
 		}
 		conf.Files[i].Content = s.shared[f.Content]
 	}
-	s.Nodes[h.Name], s.hosts[h.Name] = conf, rendered{of, configgen.Texts(warnings)}
-	_, s.Digests[h.Name], err = conf.Encode()
-	return err
+	s.Nodes[h.Name], s.hosts[h.Name], s.Digests[h.Name] = conf, rendered{of, configgen.Texts(warnings)}, digest
+	return nil
+}
+
+// Contributor is OpenStack's name among the contributors to a host's configuration.
+const Contributor = "openstack"
+
+// merge OpenStack's configuration of a host with what others add.
+func merge(own configuration.Configuration, others map[string][]byte) (configuration.Configuration, error) {
+	all := []configuration.Contribution{{Contributor: Contributor, Configuration: own}}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		content := others[name]
+		c, _, err := configuration.Decode(content)
+		if err != nil {
+			return configuration.Configuration{}, fmt.Errorf("contribution of %s: %w", name, err)
+		}
+		all = append(all, configuration.Contribution{Contributor: name, Configuration: c})
+	}
+	return configuration.Merge(all...)
 }
 
 // clusterDigest of all that the control plane depends on: no hosts, and no values of theirs.

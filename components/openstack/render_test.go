@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 )
 
@@ -43,6 +44,11 @@ func TestNextIsDesired(t *testing.T) {
 			in.Cluster.Spec.Values = values(`{"nova": {"conf": {"DEFAULT": {"vif_plugging_timeout": 299}}}}`)
 		}},
 		{"a host's packages", func() { in.Hosts[0].Release = region.ReleaseGazpacho }},
+		{"a contribution", func() { in.Hosts[1].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")} }},
+		{"a contribution that can't be merged", func() {
+			in.Hosts[1].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/nova/nova.conf")}
+		}},
+		{"nothing again", func() {}},
 		{"a host less", func() { in.Hosts = in.Hosts[1:] }},
 		{"images", func() {
 			i := in.Images.Images["nova"]
@@ -70,6 +76,60 @@ func TestNextIsDesired(t *testing.T) {
 			t.Errorf("%s changed: warnings %q, want %q", step.name, next.Warnings, want.Warnings)
 		}
 		last = next
+	}
+}
+
+// contribution of a bundle: a file and a service that reads it.
+func contribution(t *testing.T, path string) []byte {
+	t.Helper()
+	content, _, err := configuration.Configuration{
+		Files:    []configuration.File{{Path: path, Mode: "0644", Owner: "root", Group: "root", Content: "x\n"}},
+		Services: []configuration.Service{{Name: "vpn.service", Files: []string{path}}},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+// A host runs what all contributors give it, in one configuration. One that can't be merged keeps the host as it is, and no other.
+func TestContributionsAreMerged(t *testing.T) {
+	in := programInput(region.ReleaseEpoxy)
+	in.Hosts = append(in.Hosts, openstack.Host{Name: "node2", Address: "10.99.0.102"})
+	render := func() *openstack.State {
+		t.Helper()
+		s, err := openstack.Desired(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	alone := render()
+	in.Hosts[0].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")}
+	both := render()
+	has := func(c configuration.Configuration, path, service string) bool {
+		return slices.ContainsFunc(c.Files, func(f configuration.File) bool { return f.Path == path }) &&
+			slices.ContainsFunc(c.Services, func(s configuration.Service) bool { return s.Name == service })
+	}
+	if n := both.Nodes["node1"]; !has(n, "/etc/vpn.conf", "vpn.service") || !has(n, "/etc/nova/nova.conf", "nova-compute.service") ||
+		len(n.Files) != len(alone.Nodes["node1"].Files)+1 || both.Digests["node1"] == alone.Digests["node1"] {
+		t.Errorf("files %d, services %+v, want OpenStack's and the bundle's", len(n.Files), n.Services)
+	}
+	for what, content := range map[string][]byte{
+		"nova.conf has two owners, openstack and vpn": contribution(t, "/etc/nova/nova.conf"),
+		"contribution of vpn":                         []byte("{"),
+		"reads /etc/none":                             []byte(`{"files":null,"services":[{"name":"vpn.service","files":["/etc/none"]}]}`),
+	} {
+		in.Hosts[0].Contributions["vpn"] = content
+		s := render()
+		if _, given := s.Nodes["node1"]; given || !slices.ContainsFunc(s.Warnings, func(w string) bool {
+			return strings.HasPrefix(w, "host node1 keeps what it has: ") && strings.Contains(w, what)
+		}) {
+			t.Errorf("%s: given a configuration %v, warnings %q", what, given, s.Warnings)
+		}
+		if s.Digests["node2"] != alone.Digests["node2"] {
+			t.Errorf("%s: another host has another configuration", what)
+		}
 	}
 }
 

@@ -102,13 +102,17 @@ func Hosts(ctx context.Context, c client.Client, r *region.Region, cluster *regi
 	if err != nil {
 		return nil, err
 	}
+	added, err := contributions(ctx, c, cluster.Name)
+	if err != nil {
+		return nil, err
+	}
 	var all []openstack.Host
 	for _, h := range list.Items {
 		if h.Spec.Role != region.RoleCompute || len(cluster.Spec.Profiles) > 0 && !slices.Contains(cluster.Spec.Profiles, h.Spec.Profile) {
 			continue
 		}
 		all = append(all, openstack.Host{Name: h.Name, UID: h.UID, Address: addressIn(provisioning, h.Status.Addresses), Registration: registered[h.Name],
-			Release: h.Status.Release})
+			Release: h.Status.Release, Contributions: added[h.Name]})
 	}
 	slices.SortFunc(all, func(a, b openstack.Host) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil

@@ -1,0 +1,53 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/machine/configuration"
+	"regiond.dev/regiond/region/host"
+)
+
+// LabelContributor marks a Secret, in the namespace of hosts, with what a contributor besides
+// OpenStack adds to a host: its value is the contributor's name, the Secret's name is
+// HOST.CONTRIBUTOR, and configuration.SecretKey holds the contribution (decision 012). It also has
+// openstack.LabelCluster with the host's cluster, whose controller merges it. The host's agent has no
+// right to read it: it reads the Secret with the host's own name, which all are merged into.
+const LabelContributor = "regiond.dev/contributor"
+
+// contributions to a cluster's hosts by host and contributor, as they are stored. Mostly there are
+// none, so only metadata is listed.
+func contributions(ctx context.Context, c client.Client, cluster string) (map[string]map[string][]byte, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.HasLabels{LabelContributor},
+		client.MatchingLabels{openstack.LabelCluster: cluster}); err != nil {
+		return nil, fmt.Errorf("contributions to hosts: %w", err)
+	}
+	all := map[string]map[string][]byte{}
+	for _, m := range list.Items {
+		contributor := m.Labels[LabelContributor]
+		name, ok := strings.CutSuffix(m.Name, "."+contributor)
+		if !ok {
+			return nil, fmt.Errorf("contributions to hosts: secret %s/%s has the label %s=%s, and its name is not HOST.%[4]s: rename or remove it",
+				m.Namespace, m.Name, LabelContributor, contributor)
+		}
+		s := &corev1.Secret{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(&m), s); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("contribution of %s to host %s: %w", contributor, name, err)
+		} else if err != nil {
+			continue // removed meanwhile
+		}
+		if all[name] == nil {
+			all[name] = map[string][]byte{}
+		}
+		all[name][contributor] = s.Data[configuration.SecretKey]
+	}
+	return all, nil
+}
