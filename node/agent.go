@@ -232,7 +232,8 @@ func (a *Agent) report(ctx context.Context) {
 	}
 }
 
-// inventory of the machine, read once, with the neighbours heard since. What can't be read is left out: a partial inventory is reported all the same.
+// inventory of the machine, read once, with the neighbours heard since. What can't be read is left
+// out: a partial inventory is reported all the same.
 func (a *Agent) inventory(ctx context.Context) *inventory.Inventory {
 	if a.id.ServerUID == "" {
 		return nil // what a machine is that regiond did not install is nobody's business, nor what a namespace shows of another's

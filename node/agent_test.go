@@ -314,8 +314,8 @@ func TestAgentWithoutTokenAndCertificate(t *testing.T) {
 	}
 }
 
-// A host that was off for longer than its certificate lives asks, with the key on its disk, until it is let back. Nothing on the disk changes
-// before.
+// A host that was off for longer than its certificate lives asks, with the key on its disk, until
+// it is let back. Nothing on the disk changes before.
 func TestAgentWithExpiredCertificate(t *testing.T) {
 	r, id := newFakeRegion(t)
 	dir := t.TempDir()

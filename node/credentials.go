@@ -130,8 +130,8 @@ func (c *credentials) renew(ctx context.Context) error {
 	return nil
 }
 
-// readmit exchanges the key of the expired certificate, which proves that this is the host that it was issued to, for a new certificate. An
-// operator must have allowed it.
+// readmit exchanges the key of the expired certificate, which proves that this is the host that it
+// was issued to, for a new certificate. An operator must have allowed it.
 func (c *credentials) readmit(ctx context.Context) error {
 	key, ok := c.certificate().PrivateKey.(crypto.Signer)
 	if !ok {

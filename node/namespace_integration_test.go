@@ -82,7 +82,8 @@ func command(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// newNamespaceNode makes two network namespaces with a cable between them, a region in one and the root file system for the other.
+// newNamespaceNode makes two network namespaces with a cable between them, a region in one and the
+// root file system for the other.
 func newNamespaceNode(t *testing.T) *namespaceNode {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -1,6 +1,7 @@
-// Package apply makes a host what its configuration says: it writes files whole or not at all, restarts only what reads what has
-// changed, says what every process was started with, repairs what others change, and rolls back a network configuration that cut
-// the host off. Everything may be interrupted at any point, by a kill or a power cut: the journal says what is to be done, and the
+// Package apply makes a host what its configuration says: it writes files whole or not at all,
+// restarts only what reads what has changed, says what every process was started with, repairs what
+// others change, and rolls back a network configuration that cut the host off. Everything may be
+// interrupted at any point, by a kill or a power cut: the journal says what is to be done, and the
 // plan is computed again from what is there.
 package apply
 

@@ -106,7 +106,8 @@ func (a *Applier) place(steps []Step) error {
 	return nil
 }
 
-// services starts and restarts, one after the other: a restart takes along what depends on the service, so each is looked at anew.
+// services starts and restarts, one after the other: a restart takes along what depends on the
+// service, so each is looked at anew.
 func (a *Applier) services(ctx context.Context, want configuration.Configuration) error {
 	for _, w := range want.Services {
 		runs, err := a.observe(ctx, want, []string{w.Name})

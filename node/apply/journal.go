@@ -21,7 +21,8 @@ const (
 	refusedFile = "refused.json" // what has cut it off, and is not tried again
 )
 
-// formerFile was kept by earlier agents: what the host held to before. Secrets that were rotated since are in it, and nothing reads it.
+// formerFile was kept by earlier agents: what the host held to before. Secrets that were rotated
+// since are in it, and nothing reads it.
 const formerFile = "previous.json"
 
 // applied is a configuration that a host holds to.

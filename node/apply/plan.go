@@ -83,7 +83,8 @@ type Situation struct {
 	Owned Names
 }
 
-// Plan says how a host gets from its situation to a configuration. It is pure. An empty plan means that the host is as it should be.
+// Plan says how a host gets from its situation to a configuration. It is pure. An empty plan means
+// that the host is as it should be.
 func Plan(want configuration.Configuration, s Situation) []Step {
 	steps := planFiles(want, s)
 	for _, w := range want.Services {

@@ -132,8 +132,8 @@ func (s Systemd) Restart(ctx context.Context, name string) error { return s.job(
 // Reload has a service read its files again.
 func (s Systemd) Reload(ctx context.Context, name string) error { return s.job(ctx, "reload", name) }
 
-// Enable has a service started at boot. What is enabled matters at the next boot only, so systemd need not read all its units again
-// for each, which takes seconds on a slow machine.
+// Enable has a service started at boot. What is enabled matters at the next boot only, so systemd
+// need not read all its units again for each, which takes seconds on a slow machine.
 func (s Systemd) Enable(ctx context.Context, name string) error {
 	return s.job(ctx, "enable", "--no-reload", name)
 }

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first process of a PID namespace that was killed waits until all others of it are gone: as long as that, it is not started again.
+// The first process of a PID namespace that was killed waits until all others of it are gone: as
+// long as that, it is not started again.
 func TestFirstProcessOfNamespaceIsWaitedFor(t *testing.T) {
 	l := Lab{Name: "t", Root: t.TempDir()}
 	first := exec.Command("sleep", "1000")

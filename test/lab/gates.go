@@ -12,8 +12,9 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// cluster is the lab's OpenStack, nil before it was made. What its status says from before the regiond that runs has started is not
-// believed; nothing of it is while it isn't known when that was.
+// cluster is the lab's OpenStack, nil before it was made. What its status says from before the
+// regiond that runs has started is not believed; nothing of it is while it isn't known when that
+// was.
 func (f Facts) cluster() *region.OpenStackCluster {
 	i := slices.IndexFunc(f.Clusters, func(c region.OpenStackCluster) bool { return c.Name == clusterName })
 	if i < 0 {

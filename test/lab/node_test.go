@@ -18,7 +18,8 @@ import (
 	"regiond.dev/regiond/test/lab/nodeinit"
 )
 
-// The test is the program of its lab: what starts a node runs it again with that node's command line, and so do the node's commands.
+// The test is the program of its lab: what starts a node runs it again with that node's command
+// line, and so do the node's commands.
 func TestMain(m *testing.M) {
 	if a := os.Args; len(a) > 2 && a[1] == "node-command" {
 		if err := nodeinit.Command(context.Background(), a[2], a[3:], os.Stdout); err != nil {

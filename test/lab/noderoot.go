@@ -23,8 +23,9 @@ var devices = []struct {
 	optional bool
 }{{"null", false}, {"zero", false}, {"full", false}, {"random", false}, {"urandom", false}, {"tty", false}, {"net/tun", false}, {"kvm", true}}
 
-// EnterNode makes a node's root file system that of this process, the first of its PID and mount namespaces. What it mounts is seen
-// by nobody else and ends with the node. The caller goes on as process 1: see package nodeinit.
+// EnterNode makes a node's root file system that of this process, the first of its PID and mount
+// namespaces. What it mounts is seen by nobody else and ends with the node. The caller goes on as
+// process 1: see package nodeinit.
 func (l Lab) EnterNode(name string) error {
 	i, err := l.index(name)
 	if err != nil {

@@ -32,9 +32,10 @@ func (l Lab) openstack() region.OpenStackDeclaration {
 	return d
 }
 
-// labValues: guests are emulated by machines that may be emulated themselves, and that are small. A guest's disk is 2 MiB, so that
-// a copy is as fast as an overlay; one DHCP server a network spares the other node its helpers; reserved is in MB. Namespaces share this machine's kernel, which need not have Open vSwitch's
-// module.
+// labValues: guests are emulated by machines that may be emulated themselves, and that are small. A
+// guest's disk is 2 MiB, so that a copy is as fast as an overlay; one DHCP server a network spares
+// the other node its helpers; reserved is in MB. Namespaces share this machine's kernel, which need
+// not have Open vSwitch's module.
 const labValues = `{
 	"nova": {"virt_type": "qemu", "cpu_mode": "custom", "cpu_models": ["qemu64"], "images_type": "raw",
 		"reserved_host_memory_mb": 256, "reserved_host_disk_mb": 512, "cpu_allocation_ratio": 8.0},
@@ -44,7 +45,8 @@ const labValues = `{
 	"openvswitch": {"datapath_type": "netdev"}
 }`
 
-// namespaceValues: what libvirt keeps guests apart with is the machine's, which namespaces share, and its limits may not be raised.
+// namespaceValues: what libvirt keeps guests apart with is the machine's, which namespaces share,
+// and its limits may not be raised.
 const namespaceValues = `{"libvirt": {"security_driver": "none", "namespaces": false, "cgroups": false, "max_processes": 0, "max_files": 0}}`
 
 // raw is JSON as a field of a declaration.

@@ -50,7 +50,7 @@ func (l Lab) RunRack(ctx context.Context, kvm bool, log *slog.Logger) error {
 			Machine:  m,
 			FRU:      bmc.FRU{Manufacturer: machine.Manufacturer, Product: machine.Product, SerialNumber: c.SerialNumber},
 			UUID:     c.UUID,
-			Log:      log.With("machine", c.Name),
+			Log:      log.With(slog.String("machine", c.Name)),
 		})
 		if err != nil {
 			return fmt.Errorf("machine %s: bmc: %w", c.Name, err)

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// EnsureRootfs returns the root file system of a node image for namespace nodes. It unpacks each version once, and removes those of
-// earlier versions that no lab below labs uses.
+// EnsureRootfs returns the root file system of a node image for namespace nodes. It unpacks each
+// version once, and removes those of earlier versions that no lab below labs uses.
 func EnsureRootfs(labs, imageDir, version string, unpack func(dir string) error) (string, error) {
 	folder := filepath.Join(imageDir, "unpacked")
 	dir := filepath.Join(folder, version)

@@ -90,7 +90,8 @@ type pidFile struct {
 // procStat is what proc(5) says of a process.
 type procStat struct {
 	start string
-	// ending: it was killed or ends, and is not gone yet. The first process of a PID namespace waits for the end of all others first.
+	// ending: it was killed or ends, and is not gone yet. The first process of a PID namespace waits
+	// for the end of all others first.
 	ending bool
 }
 

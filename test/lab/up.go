@@ -164,8 +164,8 @@ func (l Lab) network() error {
 	return seed.DefaultRoute("prov0")
 }
 
-// start a process of the lab in a network namespace, detached, unless it runs. One that was killed is waited for first: what it leaves
-// while it ends, its successor would meet.
+// start a process of the lab in a network namespace, detached, unless it runs. One that was killed
+// is waited for first: what it leaves while it ends, its successor would meet.
 func (l Lab) start(ctx context.Context, name string, ns namespace.Namespace, attr *syscall.SysProcAttr, command []string) (started bool, err error) {
 	if err := l.awaitEnd(ctx, name); err != nil {
 		return false, err

@@ -84,8 +84,8 @@ func (t Target) glance(s *cloud.Session) *gophercloud.ServiceClient {
 // imageSize in bytes: more than one block of a store.
 const imageSize = 64 << 10
 
-// Glance uploads an image as nova-compute does that of a guest, in chunks between which nothing comes for a while, and reads it back byte
-// for byte.
+// Glance uploads an image as nova-compute does that of a guest, in chunks between which nothing
+// comes for a while, and reads it back byte for byte.
 func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.glance(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("glance %s: %s: %w", t.Glance, what, err) }
@@ -190,8 +190,9 @@ func (f flatNetwork) ToNetworkCreateMap() (map[string]any, error) {
 	return body, nil
 }
 
-// probeNetwork creates a network as tenants do or, where the cluster has none left for them or none at all, a flat one as administrators
-// do. Neutron answers 503 for the former (neutron_lib.exceptions, NoNetworkAvailable), as it does when it is not there.
+// probeNetwork creates a network as tenants do or, where the cluster has none left for them or none
+// at all, a flat one as administrators do. Neutron answers 503 for the former
+// (neutron_lib.exceptions, NoNetworkAvailable), as it does when it is not there.
 func probeNetwork(ctx context.Context, c *gophercloud.ServiceClient, name string) (*networks.Network, error) {
 	off := false // nothing is to be attached to it
 	o := networks.CreateOpts{Name: name, Description: name, AdminStateUp: &off}

@@ -132,8 +132,9 @@ func (c *Cloud) ensureNetwork(ctx context.Context) (id string, err error) {
 	return id, nil
 }
 
-// waitDHCP waits until the network's DHCP is served. An agent that serves its first network starts helpers, which takes a minute or
-// two on an emulated node, and guests that ask all the while would slow it down.
+// waitDHCP waits until the network's DHCP is served. An agent that serves its first network starts
+// helpers, which takes a minute or two on an emulated node, and guests that ask all the while would
+// slow it down.
 func (c *Cloud) waitDHCP(ctx context.Context, network string) error {
 	told := false
 	for {

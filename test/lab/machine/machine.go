@@ -60,7 +60,7 @@ func New(c Config, log *slog.Logger) (*Machine, error) {
 			return nil, fmt.Errorf("machine %s: firmware variables: %w (Debian's package ovmf holds them)", c.Name, err)
 		}
 	}
-	return &Machine{Config: c, log: log.With("machine", c.Name), console: newConsole()}, nil
+	return &Machine{Config: c, log: log.With(slog.String("machine", c.Name)), console: newConsole()}, nil
 }
 
 func createDisk(file string, size int64) error {
@@ -120,7 +120,7 @@ func (m *Machine) PowerOn(ctx context.Context, b bmc.Boot) error {
 		return fmt.Errorf("machine %s: power on: %w (see %s)", m.Name, err, m.Config.log("qemu.log"))
 	}
 	m.process = p
-	m.log.InfoContext(ctx, "power on", "pid", p.cmd.Process.Pid, "boot", b.Device)
+	m.log.InfoContext(ctx, "power on", slog.Int("pid", p.cmd.Process.Pid), slog.Any("boot", b.Device))
 	return nil
 }
 
@@ -210,7 +210,7 @@ func (m *Machine) PowerOff(ctx context.Context) error {
 	if !m.on() {
 		return nil
 	}
-	m.log.InfoContext(ctx, "power off", "pid", m.process.cmd.Process.Pid)
+	m.log.InfoContext(ctx, "power off", slog.Int("pid", m.process.cmd.Process.Pid))
 	return m.process.kill()
 }
 
@@ -239,7 +239,7 @@ func (m *Machine) Reset(ctx context.Context, b bmc.Boot) error {
 	case <-time.After(monitorTimeout):
 		return fmt.Errorf("machine %s: reset: not seen within %s", m.Name, monitorTimeout)
 	}
-	m.log.InfoContext(ctx, "reset", "boot", b.Device)
+	m.log.InfoContext(ctx, "reset", slog.Any("boot", b.Device))
 	return p.setBootOrder(bmc.Boot{})
 }
 

@@ -58,7 +58,8 @@ func split(args []string) (options map[string]string, words []string) {
 	return options, words
 }
 
-// systemctl has the verbs of systemctl(1) that the agent uses. An option that it does not know changes the form of the output only.
+// systemctl has the verbs of systemctl(1) that the agent uses. An option that it does not know
+// changes the form of the output only.
 func (n node) systemctl(ctx context.Context, args []string) error {
 	options, words := split(args)
 	if len(words) == 0 {

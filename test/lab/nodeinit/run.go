@@ -21,8 +21,9 @@ const (
 // agent is the one unit that is started by itself, by the unit file of the node's image. It starts all others.
 const agent = "regiond-node.service"
 
-// Run is process 1 of a node until the context ends: it keeps the agent and its services running. self is the command line by which
-// processes of the node call Command: it is followed by the command's name and arguments.
+// Run is process 1 of a node until the context ends: it keeps the agent and its services running.
+// self is the command line by which processes of the node call Command: it is followed by the
+// command's name and arguments.
 func Run(ctx context.Context, self []string, log *slog.Logger) error {
 	if err := writeCommands(commandDir, self); err != nil {
 		return err

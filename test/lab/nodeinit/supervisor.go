@@ -1,6 +1,7 @@
-// Package nodeinit is the service manager of a node that is a namespace: process 1 there, in the place of systemd. It reads the
-// same unit files (package unit), starts what it is told to, keeps it running and reaps what nobody waits for. The agent is one of
-// its services, and orders by a socket: it may be killed and started again without a service noticing.
+// Package nodeinit is the service manager of a node that is a namespace: process 1 there, in the
+// place of systemd. It reads the same unit files (package unit), starts what it is told to, keeps
+// it running and reaps what nobody waits for. The agent is one of its services, and orders by a
+// socket: it may be killed and started again without a service noticing.
 package nodeinit
 
 import (
@@ -167,8 +168,8 @@ func (s *Supervisor) dropIns(files []string) ([]unit.Source, error) {
 	return sources, nil
 }
 
-// ours says whether a unit is one that regiond's configuration has brought: only these are started because another needs them. The
-// distribution's units often want what a namespace can't have.
+// ours says whether a unit is one that regiond's configuration has brought: only these are started
+// because another needs them. The distribution's units often want what a namespace can't have.
 func (s *Supervisor) ours(name string) bool {
 	_, err := os.Stat(filepath.Join(s.config.Root, unitDirs[0], name))
 	return err == nil

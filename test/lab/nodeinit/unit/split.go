@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Split splits a value into words as systemd.syntax(7) has it: whitespace separates, quotes keep together, and C escapes are read.
+// Split splits a value into words as systemd.syntax(7) has it: whitespace separates, quotes keep
+// together, and C escapes are read.
 func Split(s string) ([]string, error) {
 	var words []string
 	var word strings.Builder
