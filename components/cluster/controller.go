@@ -1,6 +1,7 @@
-// Package cluster brings OpenStack clusters to their declared state, gate by gate, and reports it. Each reconciliation observes, decides
-// (Decide is pure) and executes in a fixed order. Nothing of its progress is stored: what it keeps in memory are observations, which a
-// process that was just started makes again.
+// Package cluster brings OpenStack clusters to their declared state, gate by gate, and reports it.
+// Each reconciliation observes, decides (Decide is pure) and executes in a fixed order. Nothing of
+// its progress is stored: what it keeps in memory are observations, which a process that was just
+// started makes again.
 package cluster
 
 import (
@@ -44,7 +45,8 @@ import (
 
 // Config of the OpenStack side of a region.
 type Config struct {
-	// Region as stored when regiond started. Clusters of it that are not there are created then; later they are read from the API server.
+	// Region as stored when regiond started. Clusters of it that are not there are created then; later
+	// they are read from the API server.
 	Region *region.Region
 	// DataDir of the control plane: databases are below it.
 	DataDir string
@@ -55,8 +57,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Cached is what the controller reads of Kubernetes' own kinds: the objects of OpenStack clusters. Secrets and ConfigMaps are large: of
-// them only metadata is in a cache, see reads.go.
+// Cached is what the controller reads of Kubernetes' own kinds: the objects of OpenStack clusters.
+// Secrets and ConfigMaps are large: of them only metadata is in a cache, see reads.go.
 func Cached() map[client.Object]cache.ByObject {
 	only := cache.ByObject{Label: ours()}
 	return map[client.Object]cache.ByObject{
@@ -65,9 +67,10 @@ func Cached() map[client.Object]cache.ByObject {
 	}
 }
 
-// Setup adds what creates the region's clusters and keeps them to a manager, whose cache has what Cached says. A region without
-// clusters costs a watch. A call that the API server refuses ends neither the manager nor the process, which serves DHCP, installers
-// and the API server itself: it is tried again.
+// Setup adds what creates the region's clusters and keeps them to a manager, whose cache has what
+// Cached says. A region without clusters costs a watch. A call that the API server refuses ends
+// neither the manager nor the process, which serves DHCP, installers and the API server itself: it
+// is tried again.
 func Setup(m manager.Manager, c Config) error {
 	if c.Region == nil || c.DataDir == "" || c.Pin == nil || c.Log == nil {
 		return errors.New("openstack: Region, DataDir, Pin and Log are needed")
@@ -142,9 +145,10 @@ func unchecked(ctx context.Context, c client.Client, now time.Time) error {
 	return nil
 }
 
-// Declare creates the clusters that a region declares and does not have yet. Those that are there change by `regiond apply` only, and
-// one that is no longer declared is left alone: a control plane with its databases is not removed because a line was. The declaration
-// is the stored one: an attempt that is repeated does not bring back what an apply has removed meanwhile.
+// Declare creates the clusters that a region declares and does not have yet. Those that are there
+// change by `regiond apply` only, and one that is no longer declared is left alone: a control plane
+// with its databases is not removed because a line was. The declaration is the stored one: an
+// attempt that is repeated does not bring back what an apply has removed meanwhile.
 //
 // One cluster's trouble, such as a missing folder of patches, is not another's. The error is that of all.
 func Declare(ctx context.Context, c client.Client, name string) error {

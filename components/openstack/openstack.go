@@ -1,6 +1,7 @@
-// Package openstack computes the desired state of an OpenStack cluster: from its declaration, its secrets, the images there are and its
-// hosts it makes the Kubernetes objects of the control plane and the configuration of each compute node. It is pure: what is to
-// be done about it is package rollout's.
+// Package openstack computes the desired state of an OpenStack cluster: from its declaration, its
+// secrets, the images there are and its hosts it makes the Kubernetes objects of the control plane
+// and the configuration of each compute node. It is pure: what is to be done about it is package
+// rollout's.
 package openstack
 
 import (

@@ -92,7 +92,8 @@ func contribution(t *testing.T, path string) []byte {
 	return content
 }
 
-// A host runs what all contributors give it, in one configuration. One that can't be merged keeps the host as it is, and no other.
+// A host runs what all contributors give it, in one configuration. One that can't be merged keeps
+// the host as it is, and no other.
 func TestContributionsAreMerged(t *testing.T) {
 	in := programInput(region.ReleaseEpoxy)
 	in.Hosts = append(in.Hosts, openstack.Host{Name: "node2", Address: "10.99.0.102"})

@@ -1,5 +1,6 @@
-// Package plan says what a region's OpenStack clusters are to be and what would change: it gathers what their state depends on, compares
-// it with what is there, tells what follows from that, and hands hosts their configuration, a few at a time.
+// Package plan says what a region's OpenStack clusters are to be and what would change: it gathers
+// what their state depends on, compares it with what is there, tells what follows from that, and
+// hands hosts their configuration, a few at a time.
 package plan
 
 import (
@@ -28,8 +29,9 @@ type Facts struct {
 	Waiting []string
 }
 
-// Gather finds what the state of a cluster depends on: secrets, images and hosts. The images, and with them the release, are those that
-// the cluster is pinned to; of one without a pin, those that were built last on this host. Secrets that were not generated yet are nil.
+// Gather finds what the state of a cluster depends on: secrets, images and hosts. The images, and
+// with them the release, are those that the cluster is pinned to; of one without a pin, those that
+// were built last on this host. Secrets that were not generated yet are nil.
 func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (Facts, error) {
 	f := Facts{Input: openstack.Input{Cluster: cluster, RegionName: r.Name, DataDir: r.Spec.ControlPlane.DataDir}}
 	var err error
@@ -55,8 +57,8 @@ func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *reg
 	return f, nil
 }
 
-// EndpointRegion is the Keystone region of a cluster's endpoints, unless its values say another. A cluster that is not there yet will
-// have the region's name.
+// EndpointRegion is the Keystone region of a cluster's endpoints, unless its values say another. A
+// cluster that is not there yet will have the region's name.
 func EndpointRegion(ctx context.Context, c client.Client, regionName, cluster string) (string, error) {
 	live := &region.OpenStackCluster{}
 	err := c.Get(ctx, client.ObjectKey{Name: cluster}, live)
