@@ -63,8 +63,8 @@ func (l *Lab) tempestWorkspace() string {
 		rc[m[1]] = m[2]
 	}
 	image := l.OpenStack("image", "list")[0]["ID"].(string)
-	// The guest is not stopped by ACPI: it is given five seconds, not a minute.
-	l.Seed("regiond", "openstack", "--", "image", "set", "--property", "os_shutdown_timeout=5", image)
+	// All projects use it. It does not stop by ACPI, so it is given five seconds, not a minute.
+	l.Seed("regiond", "openstack", "--", "image", "set", "--public", "--property", "os_shutdown_timeout=5", image)
 	const flavor, other, network = "tempest.1", "tempest.2", "tempest"
 	l.openstackObject("flavor", "create", "--id", flavor, "--ram", "128", "--disk", "1", flavor)
 	l.openstackObject("flavor", "create", "--id", other, "--ram", "160", "--disk", "1", other)
