@@ -104,7 +104,7 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	mustSay(t, err.Error(), `values/defaults.yaml:2: nova.debug is empty; write a value, "" or []`,
 		"values/defaults.yaml:3: nova.mode is 0640, not a plain decimal number; put it in quotes",
 		"values/defaults.yaml:4: nova.debug is given twice", "values/epoxy.yaml:1: must be a mapping", `nova/keys:1: function "len" not defined`,
-		"a.service reads /nowhere", `files.yaml: item 1 (etc/x): file "etc/x": not an absolute, clean path`, `mode "0999" is none`,
+		"a.service reads /nowhere", `files.yaml: item 1 (etc/x): file "etc/x": not an absolute, clean path`, `mode "0999" is not a file mode`,
 		"files.yaml: item 2 (/y): has no roles",
 		"template of /y")
 	if _, err := testSource(t, map[string]string{"files.yaml": "- {path: /x, tempalte: y}\n"}); err == nil || !strings.Contains(err.Error(),
