@@ -25,7 +25,7 @@ var tempestSets = []struct {
 	passed      int
 }{
 	{"snapshots", `^tempest\.api\.compute\.images\.`, 30},
-	{"identity", `^tempest\.api\.identity\.`, 100},
+	{"identity", `^tempest\.api\.identity\.`, 130},
 	{"image", `^tempest\.api\.image\.`, 60},
 	{"network", `^tempest\.api\.network\.`, 150},
 	{"compute", `^tempest\.api\.compute\.(?!images\.)`, 250},
