@@ -16,7 +16,7 @@ import (
 
 // LabelContributor marks a Secret, in the namespace of hosts, with what a contributor besides
 // OpenStack adds to a host: its value is the contributor's name, the Secret's name is
-// HOST.CONTRIBUTOR, and configuration.SecretKey holds the contribution (decision 012). It also has
+// HOST.CONTRIBUTOR, and configuration.SecretKey holds the contribution (decision 013). It also has
 // openstack.LabelCluster with the host's cluster, whose controller merges it. The host's agent has no
 // right to read it: it reads the Secret with the host's own name, which all are merged into.
 const LabelContributor = "regiond.dev/contributor"
