@@ -28,5 +28,5 @@ func (o *observations) time(j *batchv1.Job) {
 		span.Past("job "+j.Name, j.Namespace, j.Status.StartTime.Time, completed.Time, nil)
 		return
 	}
-	span.Past("job "+j.Name, j.Namespace, j.Status.StartTime.Time, failed, errors.New("Kubernetes has stopped retrying it"))
+	span.Past("job "+j.Name, j.Namespace, j.Status.StartTime.Time, failed, errors.New("no more retries by Kubernetes"))
 }
