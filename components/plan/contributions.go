@@ -35,8 +35,7 @@ func contributions(ctx context.Context, c client.Client, cluster string) (map[st
 		contributor := m.Labels[LabelContributor]
 		name, ok := strings.CutSuffix(m.Name, "."+contributor)
 		if !ok {
-			return nil, fmt.Errorf("contributions to hosts: secret %s/%s has the label %s=%s, and its name is not HOST.%[4]s: rename or remove it",
-				m.Namespace, m.Name, LabelContributor, contributor)
+			continue // of no host, like one of a host that is gone: the cluster must not stand still for it
 		}
 		s := &corev1.Secret{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(&m), s); client.IgnoreNotFound(err) != nil {
