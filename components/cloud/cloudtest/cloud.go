@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -183,6 +184,8 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case strings.HasSuffix(p, "/file") && strings.HasPrefix(p, "/image/"):
 		c.file(w, r, strings.Split(p, "/")[4])
+	case p == "/identity/v3/role_assignments":
+		c.roleAssignments(w, r.URL.Query())
 	case strings.Contains(p, "/roles") && strings.Contains(p, "/users/"):
 		c.assignments(w, r)
 	case strings.HasPrefix(p, "/compute/v2.1/servers/") && p != "/compute/v2.1/servers/detail":
@@ -229,6 +232,9 @@ func (c *Cloud) list(w http.ResponseWriter, r *http.Request, of *collection) {
 				fits = fits && slices.Contains(tags, any(values[0]))
 			case "host", "name", "domain_id", "description", "binary", "network_id":
 				fits = fits && i[name] == values[0]
+			case "name__startswith":
+				s, _ := i["name"].(string)
+				fits = fits && strings.HasPrefix(s, values[0])
 			}
 		}
 		if fits {
@@ -324,6 +330,16 @@ func (c *Cloud) assignments(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	write(w, http.StatusOK, Item{"roles": all})
+}
+
+func (c *Cloud) roleAssignments(w http.ResponseWriter, query url.Values) {
+	role, project, all := query.Get("role.id"), query.Get("scope.project.id"), []Item{}
+	for _, u := range c.collections["/identity/v3/users"].items {
+		if given, _ := u["roles/"+project].([]string); slices.Contains(given, role) {
+			all = append(all, Item{"role": Item{"id": role}, "user": Item{"id": u["id"]}, "scope": Item{"project": Item{"id": project}}})
+		}
+	}
+	write(w, http.StatusOK, Item{"role_assignments": all})
 }
 
 func (c *Cloud) listAllocations(w http.ResponseWriter, provider string) {
