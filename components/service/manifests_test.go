@@ -116,9 +116,9 @@ func TestPorts(t *testing.T) {
 			}
 		}
 	}
-	broker := fmt.Sprint(service.RabbitMQ.Port())
-	if !strings.Contains(got["rabbitmq"], broker) {
-		t.Errorf("rabbitmq has ports %s, want %s among them", got["rabbitmq"], broker)
+	want["Service "+service.Management] = fmt.Sprint(service.ManagementPort)
+	if broker := fmt.Sprint(service.RabbitMQ.Port(), service.ManagementPort); strings.ReplaceAll(broker, " ", "") != got["rabbitmq"] {
+		t.Errorf("rabbitmq has the ports %s, want %s", got["rabbitmq"], broker)
 	}
 	delete(got, "rabbitmq")
 	if fmt.Sprint(got) != fmt.Sprint(want) {

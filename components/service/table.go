@@ -28,6 +28,12 @@ var RabbitMQ = Service{
 	Folders:   []Folder{{"rabbitmq", 0o700}},
 }
 
+// Management is the Kubernetes Service of RabbitMQ's management API, and ManagementPort its port: for regiond, inside the cluster only.
+const (
+	Management     = "rabbitmq-management"
+	ManagementPort = 15672
+)
+
 // Memcached caches tokens. Services that do not reach it do without.
 var Memcached = Service{
 	Name: "memcached", Gate: region.ConditionMemcached, User: 42457,
