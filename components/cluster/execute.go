@@ -52,6 +52,7 @@ func (t *reconciliation) execute(ctx context.Context, d Decision) error {
 	if err := t.balance(ctx); err != nil {
 		return err
 	}
+	t.ensureHostUsers(ctx)
 	if err := t.configure(ctx, d.Configure); err != nil {
 		return err
 	}

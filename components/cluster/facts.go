@@ -37,6 +37,8 @@ type Facts struct {
 	Leaving []Leaving
 	// Disrupt: guests may be cut off from their networks by the present declaration.
 	Disrupt bool
+	// UsersMissing is why the hosts' own users are not known to be there; empty if they are, or if hosts have none.
+	UsersMissing string
 	// NodesError is why Nova and Neutron could not be asked for them.
 	NodesError string
 	// Mapping is the state of the job that maps hosts to their cell.

@@ -70,6 +70,7 @@ func (t *reconciliation) nodeFacts(ctx context.Context) error {
 	if err := t.leavingFacts(ctx); err != nil {
 		return err
 	}
+	t.facts.UsersMissing = t.usersMissing()
 	return t.mapping(ctx)
 }
 

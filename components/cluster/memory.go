@@ -63,7 +63,10 @@ type observations struct {
 	session *cloud.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is desired, its users' passwords too.
 	ensured string
-	hosts   struct {
+	// users of hosts that were last found, or brought, to what is desired, and why they could not be.
+	users      check
+	usersError string
+	hosts      struct {
 		time time.Time
 		by   map[string]gate.Host
 		err  error

@@ -86,6 +86,10 @@ func (d *decider) batch() {
 		case n.Stored == "" && !d.allProved():
 			d.rolling.Waits[n.Name] = "it gets its configuration once all gates are passed"
 			continue
+		case n.Stored != n.Desired && d.f.UsersMissing != "":
+			d.rolling.Waits[n.Name] = d.f.UsersMissing
+			d.again(observePoll)
+			continue
 		case n.Stored != n.Desired && n.StoredRelease != d.f.Release && !d.allProved():
 			d.rolling.Waits[n.Name] = "a new release reaches it once all gates are passed" // compute after control
 			continue

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -326,7 +328,20 @@ func (t *reconciliation) reach(ctx context.Context) error {
 		*inside.address = inside.Address(s.Spec.ClusterIP)
 	}
 	t.reachable = true
+	if err := t.management(ctx); err != nil {
+		return err
+	}
 	return t.pods(ctx)
+}
+
+// management finds the address of the broker's management, which templates of earlier versions have not.
+func (t *reconciliation) management(ctx context.Context) error {
+	s := &corev1.Service{}
+	err := t.Client.Get(ctx, client.ObjectKey{Namespace: t.target.Namespace, Name: service.Management}, s)
+	if err == nil && s.Spec.ClusterIP != "" && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.target.Management = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(service.ManagementPort))
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // pods enters into the facts what the proofs of gates are proofs of: pods, and how often their containers were started.

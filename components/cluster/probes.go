@@ -10,6 +10,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/services"
 
+	"regiond.dev/regiond/components/broker"
 	"regiond.dev/regiond/components/cloud"
 	"regiond.dev/regiond/components/cluster/gate"
 	"regiond.dev/regiond/components/computehost"
@@ -58,6 +59,16 @@ func (p Prober) Probe(ctx context.Context, name string, t gate.Target, s *cloud.
 // Ensure brings the catalogue to what is declared.
 func (Prober) Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error) {
 	return s.Ensure(ctx, c)
+}
+
+// EnsureHostUsers brings the users of compute hosts to what is desired.
+func (Prober) EnsureHostUsers(ctx context.Context, t gate.Target, s *cloud.Session, h HostUsers) ([]string, error) {
+	if t.Management == "" {
+		return nil, errors.New("the Service rabbitmq-management is not there yet")
+	}
+	changed, err := s.EnsureHostUsers(ctx, h.Keystone)
+	more, errBroker := broker.Admin{Address: t.Management, User: t.Broker.User, Password: t.Broker.Password}.Ensure(ctx, h.RabbitMQ, h.Keystone.Keep)
+	return slices.Concat(changed, more), errors.Join(err, errBroker)
 }
 
 // Prune removes endpoints that are no longer declared.

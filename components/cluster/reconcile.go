@@ -66,6 +66,8 @@ type Cloud interface {
 	Probe(ctx context.Context, name string, t gate.Target, s *cloud.Session) error
 	// Ensure brings the catalogue to what is declared, and says what it changed.
 	Ensure(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error)
+	// EnsureHostUsers brings the users of compute hosts to what is desired, and says what it changed.
+	EnsureHostUsers(ctx context.Context, t gate.Target, s *cloud.Session, h HostUsers) ([]string, error)
 	// Prune removes endpoints from the catalogue that regiond made and that are no longer declared, and says which.
 	Prune(ctx context.Context, s *cloud.Session, c cloud.Catalogue) ([]string, error)
 	// Hosts are what Nova and Neutron know of compute hosts, by name.
@@ -143,7 +145,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // pause until the next reconciliation, if nothing happens first: after is what was decided after the decision d was carried out.
 func pause(d, after Decision) time.Duration {
-	if len(after.Apply) > len(d.Apply) || len(after.Probe) > 0 {
+	if len(after.Apply) > len(d.Apply) || len(after.Configure) > len(d.Configure) || len(after.Probe) > 0 {
 		return floor // what was proved lets others begin
 	}
 	return max(after.After, floor)

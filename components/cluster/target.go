@@ -57,10 +57,13 @@ func Target(cluster *region.OpenStackCluster, secrets map[string]any) gate.Targe
 	}
 }
 
+// serviceProject is the project of the services' and the hosts' users.
+const serviceProject = "service"
+
 // Catalogue that is desired of a cluster's Keystone. Its own service is made by keystone-manage bootstrap, and kept here.
 func Catalogue(cluster *region.OpenStackCluster, values func(path string) (any, bool)) cloud.Catalogue {
 	text := lookup(values).text
-	c := cloud.Catalogue{Owner: string(cluster.UID), Region: text("keystone.region"), Project: "service", Roles: []string{"admin", "service"}}
+	c := cloud.Catalogue{Owner: string(cluster.UID), Region: text("keystone.region"), Project: serviceProject, Roles: []string{"admin", "service"}}
 	for _, of := range service.All {
 		if of.API == nil {
 			continue

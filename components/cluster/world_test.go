@@ -329,6 +329,7 @@ type testCloud struct {
 	target  gate.Target
 	ensured cloud.Catalogue
 	pruned  cloud.Catalogue
+	users   cluster.HostUsers
 	hosts   map[string]gate.Host
 	// guests on hosts.
 	guests map[string][]computehost.Instance
@@ -349,6 +350,14 @@ func (c *testCloud) Probe(_ context.Context, name string, t gate.Target, s *clou
 func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, want cloud.Catalogue) ([]string, error) {
 	c.ensured = want
 	return nil, c.failing["catalogue"]
+}
+
+func (c *testCloud) EnsureHostUsers(_ context.Context, _ gate.Target, _ *cloud.Session, h cluster.HostUsers) ([]string, error) {
+	if err := c.failing["users"]; err != nil {
+		return nil, err
+	}
+	c.users = h
+	return nil, nil
 }
 
 func (c *testCloud) Prune(_ context.Context, _ *cloud.Session, want cloud.Catalogue) ([]string, error) {

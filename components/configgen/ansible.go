@@ -1,6 +1,7 @@
 package configgen
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -11,7 +12,7 @@ import (
 )
 
 // Ansible writes a playbook with templates and variables for a cluster's roles and the given nodes: the same files, rendered by Ansible.
-// Plain values are variables of the group openstack_NAME, those in which nodes differ are each host's, secrets are in a file of their
+// Plain values are variables of the group openstack_NAME, those in which nodes differ are each host's, secrets are in files of their
 // own. It iterates over the nodes twice and keeps none in memory.
 func (s *Source) Ansible(c Cluster, nodes []Node, emit Emit) error {
 	v, _, err := s.Values(c)
@@ -19,7 +20,7 @@ func (s *Source) Ansible(c Cluster, nodes []Node, emit Emit) error {
 		return err
 	}
 	a := &ansible{source: s, values: v, emit: emit, nodes: nodes, group: strings.ReplaceAll(namespace(c.Declaration.Name), "-", "_"),
-		varies: map[string]bool{}, booleans: map[string]bool{}, options: map[string]*setOption{}, counts: map[string]int{}}
+		varies: map[string]bool{}, hidden: map[string]bool{}, booleans: map[string]bool{}, options: map[string]*setOption{}, counts: map[string]int{}}
 	for _, step := range []func() error{a.survey, a.groupVariables, a.hostVariables, a.playbook} {
 		if err := step(); err != nil {
 			return err
@@ -34,8 +35,9 @@ type ansible struct {
 	emit   Emit
 	nodes  []Node
 	group  string
-	// varies are the leaves in which nodes differ from the cluster, booleans those that are true or false somewhere.
-	varies, booleans map[string]bool
+	// varies are the leaves in which nodes differ from the cluster, hidden those of them that are secret, booleans those that are true or
+	// false somewhere.
+	varies, hidden, booleans map[string]bool
 	// options that nodes or the cluster set, and by how many nodes.
 	options map[string]*setOption
 	counts  map[string]int
@@ -57,16 +59,17 @@ func (a *ansible) survey() error {
 		if err != nil {
 			return err
 		}
-		var hidden []string
+		var shown []string
 		nv.differences(a.values, func(p []string, leaf *node) {
 			a.varies[key(p)] = true
+			a.hidden[key(p)] = leaf.secret
 			note(p, leaf)
-			if cluster := a.values.root.find(p); cluster != nil && cluster.secret {
-				hidden = append(hidden, joined(p))
+			if cluster := a.values.root.find(p); !leaf.secret && cluster != nil && cluster.secret {
+				shown = append(shown, joined(p))
 			}
 		})
-		if len(hidden) > 0 {
-			return fmt.Errorf("node %s: %s is a secret of the cluster; Ansible's variables of a host are not encrypted", n.Name, hidden[0])
+		if len(shown) > 0 {
+			return fmt.Errorf("node %s: %s is a secret of the cluster; Ansible's variables of a host are not encrypted", n.Name, shown[0])
 		}
 		list, errs := a.source.setByValues(a.source.filesOf(RoleCompute), nv.root)
 		if len(errs) > 0 {
@@ -128,11 +131,15 @@ func (a *ansible) groupVariables() error {
 	if err := a.variables(dir+"/values.yaml", "", "openstack", plain); err != nil {
 		return err
 	}
-	note := ""
+	return a.variables(dir+"/secrets.yaml", a.note(), "openstack_secrets", hidden)
+}
+
+// note at the head of a file with secrets.
+func (a *ansible) note() string {
 	if a.values.cluster.Secrets == nil {
-		note = "# Placeholders: put the secrets in, in the same tree, and encrypt the file with ansible-vault.\n"
+		return "# Placeholders: put the secrets in, in the same tree, and encrypt the file with ansible-vault.\n"
 	}
-	return a.variables(dir+"/secrets.yaml", note, "openstack_secrets", hidden)
+	return ""
 }
 
 func (a *ansible) hostVariables() error {
@@ -141,7 +148,7 @@ func (a *ansible) hostVariables() error {
 		if err != nil {
 			return err
 		}
-		tree := map[string]any{}
+		tree, hidden := map[string]any{}, map[string]any{}
 		nv.root.leaves(nil, func(p []string, leaf *node) {
 			if !a.varies[key(p)] {
 				return
@@ -150,9 +157,15 @@ func (a *ansible) hostVariables() error {
 			if o := a.options[key(p)]; o != nil && o.list && !isList(value) {
 				value = []any{value}
 			}
-			put(tree, p, value)
+			if leaf.secret {
+				put(hidden, p, value)
+			} else {
+				put(tree, p, value)
+			}
 		})
-		if err := a.variables("host_vars/"+n.Name+".yaml", "", "openstack_node", tree); err != nil {
+		dir := "host_vars/" + n.Name
+		if err := errors.Join(a.variables(dir+"/values.yaml", "", "openstack_node", tree),
+			a.variables(dir+"/secrets.yaml", a.note(), "openstack_node_secrets", hidden)); err != nil {
 			return err
 		}
 	}
@@ -231,6 +244,8 @@ func (a *ansible) templates(role string) ([]*file, error) {
 		switch {
 		case slices.Equal(p, []string{"role"}):
 			return quoted(role)
+		case role == RoleCompute && a.hidden[key(p)]:
+			return "openstack_node_secrets" + subscripts(p)
 		case role == RoleCompute && a.differ(p):
 			return "openstack_node" + subscripts(p)
 		case leaf != nil && leaf.leaf() && leaf.secret:

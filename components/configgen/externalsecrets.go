@@ -13,7 +13,8 @@ import (
 // ExternalSecrets writes, for each role and node, a ConfigMap with the files as templates of the External Secrets operator, in which
 // plain values are filled in and secrets are left, and the ExternalSecret that fetches those (https://external-secrets.io, API v1). What
 // comes out is the Secret config-ROLE, or config-compute-NODE. Secrets are looked up in the cluster's store, or in the
-// ClusterSecretStore openstack-NAME, in the entry openstack-NAME/openstack-secrets, by their path in the tree.
+// ClusterSecretStore openstack-NAME, in the entry openstack-NAME/openstack-secrets, by their path in the tree; the
+// passwords of a node's own users by hosts.NODE.NAME.
 func (s *Source) ExternalSecrets(c Cluster, nodes []Node, emit Emit) error {
 	x := &externalSecrets{source: s, emit: emit, namespace: namespace(c.Declaration.Name), paths: map[string]string{}}
 	x.store, x.entry = x.namespace, c.Declaration.StoreEntry()
@@ -42,6 +43,7 @@ func (s *Source) ExternalSecrets(c Cluster, nodes []Node, emit Emit) error {
 		}
 	}
 	for _, n := range nodes {
+		n.Secrets = x.markNode(n.Name)
 		nv, _, err := s.NodeValues(v, n)
 		if err != nil {
 			return err
@@ -88,6 +90,17 @@ func (x *externalSecrets) mark(v any, path string) any {
 	}
 	x.paths[key] = path
 	return "\x00" + key + "\x00"
+}
+
+// markNode replaces the passwords of a node's own users, which are looked up below hosts.NODE.
+func (x *externalSecrets) markNode(node string) map[string]string {
+	marked := map[string]string{}
+	for _, name := range nodeSecrets {
+		key := "s_node_" + name
+		x.paths[key] = "hosts." + node + "." + name
+		marked[name] = "\x00" + key + "\x00"
+	}
+	return marked
 }
 
 // DataKey is the key of a file in a Secret or ConfigMap: its path with dots, etc.nova.nova.conf.

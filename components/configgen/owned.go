@@ -27,6 +27,9 @@ type optionUse struct {
 	values [][]string
 }
 
+// becauseNode is why an option that says which node this is can't be replaced.
+const becauseNode = "it says which node this is"
+
 // optionKey is PROJECT.SECTION.OPTION with a separator that names don't have.
 func optionKey(project, section, option string) string {
 	return key([]string{project, section, option})
@@ -79,18 +82,19 @@ func printedRefs(statements []statement, f func(ref)) {
 func (s *Source) noteUse(project, section, option string, path []string) {
 	use := s.use(project, section, option)
 	_, secret := s.secrets[joined(path)]
+	secret = secret || path[0] == "node" && slices.Contains(nodeSecrets, joined(path[1:]))
 	switch {
 	case secret:
 		use.owned = "it has a secret that regiond keeps"
 		if option == "password" {
 			for _, name := range credentialOptions {
-				if of := s.use(project, section, name); of.owned == "" {
+				if of := s.use(project, section, name); of.owned == "" || of.owned == becauseNode {
 					of.owned = "it says whose the password is that regiond keeps"
 				}
 			}
 		}
-	case path[0] == "node":
-		use.owned = "it says which node this is"
+	case path[0] == "node" && use.owned == "":
+		use.owned = becauseNode
 	case path[0] == "cluster" && use.owned == "":
 		use.owned = "it says where the cluster's broker, database and APIs are"
 	case path[0] == "physical_networks":

@@ -40,7 +40,10 @@ func realCluster(t testing.TB, s *Source, release region.OpenStackRelease) Clust
 	}
 }
 
-var realNodes = []Node{node1, {Name: "node2", Address: "10.99.0.12", Registration: "6d3d1f60-0cb3-4b2d-9ef2-ab02ec6f41f5"}}
+var realNodes = []Node{
+	{Name: node1.Name, Address: node1.Address, Secrets: map[string]string{NodeKeystonePassword: "k1", NodeRabbitMQPassword: "r1"}},
+	{Name: "node2", Address: "10.99.0.12", Registration: "6d3d1f60-0cb3-4b2d-9ef2-ab02ec6f41f5",
+		Secrets: map[string]string{NodeKeystonePassword: "k2", NodeRabbitMQPassword: "r2"}}}
 
 // The templates that regiond carries render for every release, role and node, and name only options that the release has.
 func TestCarriedTemplates(t *testing.T) {

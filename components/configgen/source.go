@@ -81,6 +81,9 @@ func (s *Source) Roles() []string {
 // Releases that have values, sorted.
 func (s *Source) Releases() []string { return sortedKeys(s.releases) }
 
+// Uses says whether a template looks at a value, by its path, e.g. node.keystone_password.
+func (s *Source) Uses(path string) bool { return s.used[path] }
+
 // Secrets that values/secrets.yaml declares.
 func (s *Source) Secrets() secrets.Declared { return maps.Clone(s.secrets) }
 

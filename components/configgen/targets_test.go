@@ -3,6 +3,7 @@ package configgen
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -79,8 +80,14 @@ func TestExternalSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := applied(t, tc.s, tc.c, tc.nodes)
 			got := map[string]string{}
+			store := maps.Clone(tc.c.Secrets)
+			hosts := map[string]any{}
+			for _, n := range tc.nodes {
+				hosts[n.Name] = map[string]any{NodeKeystonePassword: n.Secrets[NodeKeystonePassword], NodeRabbitMQPassword: n.Secrets[NodeRabbitMQPassword]}
+			}
+			store["hosts"] = hosts
 			err := tc.s.ExternalSecrets(tc.c, tc.nodes, func(o Output) error {
-				external(t, tc.c.Secrets, strings.TrimSuffix(o.Name, ".yaml"), o.Content, got)
+				external(t, store, strings.TrimSuffix(o.Name, ".yaml"), o.Content, got)
 				return nil
 			})
 			if err != nil {

@@ -39,6 +39,27 @@ type Node struct {
 	Address string
 	// Registration is the UUID of the node's nova-compute service, empty before it has registered.
 	Registration string
+	// Secrets are the passwords of the node's own users by their name below "node". One that is missing is rendered as "<secret:PATH>".
+	Secrets map[string]string
+}
+
+// nodeSecrets are what Node.Secrets may have.
+var nodeSecrets = []string{NodeKeystonePassword, NodeRabbitMQPassword}
+
+// Names of the passwords of a node's own users, below "node" in the tree.
+const (
+	NodeKeystonePassword = "keystone_password"
+	NodeRabbitMQPassword = "rabbitmq_password"
+)
+
+// secretLayer has the passwords of the node's own users.
+func (n Node) secretLayer() *layer {
+	tree := map[string]any{}
+	for _, name := range nodeSecrets {
+		tree[name] = cmp.Or(n.Secrets[name], "<secret:node."+name+">")
+	}
+	return &layer{name: "secrets of the node", kind: secretLayer, tree: map[string]any{"node": tree},
+		where: func(string) string { return "host " + n.Name }}
 }
 
 // Values of a cluster or of one of its nodes, merged. They do not change.
@@ -235,7 +256,8 @@ func (s *Source) NodeValues(v *Values, n Node) (*Values, []*Problem, error) {
 	c := v.cluster
 	fact := func(string) string { return "host " + n.Name }
 	layers := []*layer{{name: "facts of the node", kind: firmLayer, where: fact, tree: map[string]any{
-		"node": map[string]any{"name": n.Name, "address": n.Address, "registration": n.Registration}}}}
+		"node": map[string]any{"name": n.Name, "address": n.Address, "registration": n.Registration}}},
+		n.secretLayer()}
 	var errs []error
 	if i, ok := v.nodes[n.Name]; ok {
 		own := &c.Declaration.Nodes[i]

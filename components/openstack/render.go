@@ -109,7 +109,7 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 		}
 		if was := last.hosts[h.Name]; was.of == of {
 			s.hosts[h.Name], s.Nodes[h.Name], s.Digests[h.Name] = was, last.Nodes[h.Name], last.Digests[h.Name]
-		} else if err := c.node(s, v, h, of); err != nil {
+		} else if err := c.node(in, s, v, h, of); err != nil {
 			errs = append(errs, fmt.Errorf("node %s: %w", h.Name, err))
 			continue
 		}
@@ -141,8 +141,9 @@ func (c *Composer) releases(in Input, s *State) func(region.OpenStackRelease) (*
 	}
 }
 
-func (c *Composer) node(s *State, v *configgen.Values, h Host, of string) error {
-	own, warnings, err := c.source.Node(v, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration})
+func (c *Composer) node(in Input, s *State, v *configgen.Values, h Host, of string) error {
+	own, warnings, err := c.source.Node(v, configgen.Node{Name: h.Name, Address: h.Address, Registration: h.Registration,
+		Secrets: in.nodeSecrets(h)})
 	if err != nil {
 		return err
 	}

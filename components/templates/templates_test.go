@@ -112,7 +112,7 @@ func TestNodesGetNoForeignPasswords(t *testing.T) {
 	for _, f := range node(t, region.ReleaseEpoxy, `{}`).Files {
 		for _, m := range regexp.MustCompile(`<secret:([a-z_.]+)>`).FindAllStringSubmatch(f.Content, -1) {
 			switch m[1] {
-			case "nova.rabbitmq.password", "nova.keystone.password", "nova.metadata_secret", "neutron.rabbitmq.password":
+			case "node.keystone_password", "node.rabbitmq_password", "nova.metadata_secret":
 			default:
 				t.Errorf("%s has %s", f.Path, m[1])
 			}

@@ -30,6 +30,8 @@ func TestOpenStackFaults(t *testing.T) {
 		l.VM("create", "vm1", "vm2")
 		assertGuests(l, "vm1", "vm2")
 	})
+	t.Run("a host's credentials", func(t *testing.T) { hostCredentials(l.on(t), "n1", "n2", "vm1") })
+	t.Run("an image that is uploaded slowly", func(t *testing.T) { slowUpload(l.on(t), "n1") })
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
 	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
 	t.Run("a patch that matches nothing", func(t *testing.T) { uselessPatch(l.on(t)) })

@@ -21,6 +21,8 @@ type Target struct {
 	Namespace string
 	// MariaDB, RabbitMQ and Memcached by host:port.
 	MariaDB, RabbitMQ, Memcached string
+	// Management of the broker by host:port, empty if it is not known.
+	Management string
 	// Database user with all rights.
 	Database Login
 	// Broker user with all rights in VHost.
