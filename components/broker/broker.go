@@ -42,7 +42,8 @@ type Permission struct {
 	Read      string `json:"read"`
 }
 
-// TopicPermission narrows the routing keys of a topic exchange that may be published with, and bound to.
+// TopicPermission narrows the routing keys of a topic exchange that may be published with, and
+// bound to.
 type TopicPermission struct {
 	User     string `json:"user"`
 	VHost    string `json:"vhost"`
@@ -62,8 +63,9 @@ type account struct {
 	Tags      []string `json:"tags"`
 }
 
-// Ensure brings the tagged users to what is desired, and deletes those that are neither desired nor to be kept as they are. It can be
-// repeated at any time, writes only what differs, and returns what it changed, in words.
+// Ensure brings the tagged users to what is desired, and deletes those that are neither desired nor
+// to be kept as they are. It can be repeated at any time, writes only what differs, and returns
+// what it changed, in words.
 func (a Admin) Ensure(ctx context.Context, desired []User, keep []string) (changed []string, err error) {
 	var accounts []account
 	var permissions []Permission

@@ -2,14 +2,17 @@ package broker
 
 import "regexp"
 
-// Host is the user of a compute host: it reads what is sent to this host, and nothing that is sent to others. The names are those that
-// oslo.messaging makes (oslo_messaging/_drivers/impl_rabbit.py) with [oslo_messaging_rabbit] use_queue_manager and hostname set: TOPIC,
-// TOPIC.HOST, TOPIC_fanout for the exchange, TOPIC_fanout_HOST:PROCESS:NUMBER and reply_HOST:PROCESS:NUMBER for queues. Replies go through
-// the default exchange, in which any queue may be written to: that a host sends what it should not is not prevented here.
+// Host is the user of a compute host: it reads what is sent to this host, and nothing that is sent
+// to others. The names are those that oslo.messaging makes (oslo_messaging/_drivers/impl_rabbit.py)
+// with [oslo_messaging_rabbit] use_queue_manager and hostname set: TOPIC, TOPIC.HOST, TOPIC_fanout
+// for the exchange, TOPIC_fanout_HOST:PROCESS:NUMBER and reply_HOST:PROCESS:NUMBER for queues.
+// Replies go through the default exchange, in which any queue may be written to: that a host sends
+// what it should not is not prevented here.
 func Host(name, password, host string) User {
 	h := regexp.QuoteMeta(host)
 	own := h + `:[a-z-]+:[0-9]+`
-	// Topics that are sent to agents (neutron_lib/agent/topics.py, neutron/api/rpc/handlers/resources_rpc.py).
+	// Topics that are sent to agents (neutron_lib/agent/topics.py,
+	// neutron/api/rpc/handlers/resources_rpc.py).
 	agents := `(q-agent-notifier-[a-z0-9_]+-[a-z]+|dhcp_agent|neutron-vo-[A-Za-z0-9]+-[0-9]+\.[0-9]+)`
 	return User{Name: name, Password: password,
 		Permissions: []Permission{vhost("nova", "compute", "|scheduler_fanout", h, own), vhost("neutron", agents, "", h, own)},
@@ -20,7 +23,8 @@ func Host(name, password, host string) User {
 		}}
 }
 
-// vhost is the permission in the virtual host of a service, whose exchange has its name. Others are exchanges that are only published to.
+// vhost is the permission in the virtual host of a service, whose exchange has its name. Others are
+// exchanges that are only published to.
 func vhost(service, topics, others, host, own string) Permission {
 	return Permission{VHost: service,
 		Configure: `^(` + service + others + `|` + topics + `(\.` + host + `|_fanout(_` + own + `)?)?|reply_` + own + `)$`,

@@ -26,20 +26,20 @@ type HostUsers struct {
 	Keep []string
 }
 
-// mark is the description of a host's user. It has a digest of the password, since Keystone tells of a password only by a login, which
-// costs it a fraction of a second each time.
+// mark is the description of a host's user. It has a digest of the password, since Keystone tells
+// of a password only by a login, which costs it a fraction of a second each time.
 func mark(password string) string {
 	sum := sha256.Sum256([]byte(password))
 	return keptForHost + ", password " + hex.EncodeToString(sum[:8])
 }
 
-// keptForHost begins the description of hosts' users. A Keystone is of one cluster; one that was removed and is declared again has another
-// UID, and the same users.
+// keptForHost begins the description of hosts' users. A Keystone is of one cluster; one that was
+// removed and is declared again has another UID, and the same users.
 const keptForHost = "compute host, kept by regiond"
 
-// EnsureHostUsers brings the users of hosts to what is desired, and deletes those of hosts that are gone: a host's credentials end with it.
-// Users of other origin are left alone; one that has a host's name is an error. It can be repeated at any time, and returns what it
-// changed, in words.
+// EnsureHostUsers brings the users of hosts to what is desired, and deletes those of hosts that are
+// gone: a host's credentials end with it. Users of other origin are left alone; one that has a
+// host's name is an error. It can be repeated at any time, and returns what it changed, in words.
 func (s *Session) EnsureHostUsers(ctx context.Context, h HostUsers) (changed []string, err error) {
 	e := &ensurer{identity: s.identity(), session: s}
 	if err := e.hostUsers(ctx, h); err != nil {

@@ -2,7 +2,8 @@ package service
 
 import "regiond.dev/regiond/region"
 
-// Processes of Nova by the names that it registers them under, which are those of their workloads, and of the unit on hosts.
+// Processes of Nova by the names that it registers them under, which are those of their workloads,
+// and of the unit on hosts.
 const (
 	NovaConductor = "nova-conductor"
 	NovaScheduler = "nova-scheduler"
@@ -28,7 +29,8 @@ var RabbitMQ = Service{
 	Folders:   []Folder{{"rabbitmq", 0o700}},
 }
 
-// Management is the Kubernetes Service of RabbitMQ's management API, and ManagementPort its port: for regiond, inside the cluster only.
+// Management is the Kubernetes Service of RabbitMQ's management API, and ManagementPort its port:
+// for regiond, inside the cluster only.
 const (
 	Management     = "rabbitmq-management"
 	ManagementPort = 15672

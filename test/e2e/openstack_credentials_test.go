@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// brokerAccess tries with the host's own credentials for the broker what is in its arguments, each on a connection of its own, since a
-// refusal ends it: "get QUEUE", or "bind KEY" of its own queue to the exchange. It prints what became of each.
+// brokerAccess tries with the host's own credentials for the broker what is in its arguments, each
+// on a connection of its own, since a refusal ends it: "get QUEUE", or "bind KEY" of its own queue
+// to the exchange. It prints what became of each.
 const brokerAccess = `
 import re, sys, amqp
 host, tries = sys.argv[1], sys.argv[2:]

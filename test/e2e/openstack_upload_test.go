@@ -4,8 +4,9 @@ package e2e
 
 import "strings"
 
-// slowly uploads an image in two chunks with a pause between them, as nova-compute does that of a guest which it reads from a slow disk,
-// and prints the status of the upload, and of the image with its size.
+// slowly uploads an image in two chunks with a pause between them, as nova-compute does that of a
+// guest which it reads from a slow disk, and prints the status of the upload, and of the image with
+// its size.
 const slowly = `
 import http.client, json, sys, time
 address, token, pause = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -27,7 +28,8 @@ ask("DELETE", "/" + image)
 print(status, made["status"], made["size"])
 `
 
-// slowUpload: nothing comes for longer than uWSGI's time-out of sockets, 60 seconds in Glance's uwsgi.ini.
+// slowUpload: nothing comes for longer than uWSGI's time-out of sockets, 60 seconds in Glance's
+// uwsgi.ini.
 func slowUpload(l *Lab, node string) {
 	address := l.Kubectl("get", "openstackcluster", "lab", "-o", "jsonpath={.spec.address}")
 	token := strings.TrimSpace(l.Seed("regiond", "openstack", "--", "token", "issue", "-f", "value", "-c", "id"))
