@@ -31,7 +31,7 @@ func (c *Controller) removeObjects(ctx context.Context, cluster *region.OpenStac
 	name := cluster.Name
 	var configurations metav1.PartialObjectMetadataList
 	configurations.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := c.Live.List(ctx, &configurations, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: name}); err != nil {
+	if err := c.Live.List(ctx, &configurations, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: name, plan.LabelConfiguration: "true"}); err != nil {
 		return false, err
 	}
 	for i := range configurations.Items {

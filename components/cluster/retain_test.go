@@ -15,6 +15,7 @@ import (
 
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
 
@@ -53,8 +54,14 @@ func TestRemovedClusterComesBack(t *testing.T) {
 	w.reconcile(c)
 	passwords := w.secret().Data[openstack.SecretKey]
 	declared := w.cluster()
+	others := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "regiond-hosts", Name: "node1.vpn",
+		Labels: map[string]string{openstack.LabelCluster: "lab", plan.LabelContributor: "vpn"}}}
+	w.must(w.api.Create(t.Context(), others))
 	w.remove(c)
 
+	if err := w.api.Delete(t.Context(), others); err != nil {
+		t.Errorf("what another contributor gives the host: got %v, want it kept", err)
+	}
 	var deployments appsv1.DeploymentList
 	var sets appsv1.StatefulSetList
 	var pods corev1.PodList

@@ -134,7 +134,7 @@ func addressIn(network netip.Prefix, addresses []string) string {
 func registrations(ctx context.Context, c client.Client) (map[string]string, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{labelConfiguration: "true"}); err != nil {
+	if err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{LabelConfiguration: "true"}); err != nil {
 		return nil, fmt.Errorf("configurations of hosts: %w", err)
 	}
 	all := map[string]string{}

@@ -25,8 +25,9 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// labelConfiguration marks Secrets with the configuration of a host.
-const labelConfiguration = "regiond.dev/configuration"
+// LabelConfiguration marks Secrets with the configuration of a host. Those of other contributors, which
+// have the cluster's label too, do not have it.
+const LabelConfiguration = "regiond.dev/configuration"
 
 // Annotations of such a Secret, for those who do not read the configuration itself.
 const (
@@ -120,7 +121,7 @@ func applyNode(ctx context.Context, c client.Client, cluster *region.OpenStackCl
 		"data": map[string]any{configuration.SecretKey: base64.StdEncoding.EncodeToString(content)}}}
 	u.SetNamespace(host.Namespace)
 	u.SetName(h.Name)
-	u.SetLabels(map[string]string{openstack.LabelCluster: cluster.Name, openstack.LabelManagedBy: openstack.ManagedBy, labelConfiguration: "true"})
+	u.SetLabels(map[string]string{openstack.LabelCluster: cluster.Name, openstack.LabelManagedBy: openstack.ManagedBy, LabelConfiguration: "true"})
 	u.SetAnnotations(map[string]string{
 		AnnotationDigest: digest, AnnotationRelease: string(cluster.InForce()), AnnotationRegistration: h.Registration,
 		AnnotationNetwork: NetworkDigest(conf.Configuration),
@@ -155,7 +156,7 @@ func contains(m, part map[string]string) bool {
 // formerNodes are configurations of a cluster whose host is no longer in it.
 func formerNodes(ctx context.Context, c client.Client, cluster string, hosts []openstack.Host) ([]corev1.Secret, error) {
 	var list corev1.SecretList
-	err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: cluster, labelConfiguration: "true"})
+	err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: cluster, LabelConfiguration: "true"})
 	if err != nil {
 		return nil, fmt.Errorf("configurations of hosts: %w", err)
 	}
