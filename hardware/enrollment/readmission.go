@@ -96,7 +96,7 @@ func refuseReadmission(owner client.Object, record *hostkey.Record, now time.Tim
 		return fmt.Errorf("no key of its agent was recorded, so nothing proves that a machine that asks is this host; %s", again)
 	case len(record.Keys) == 0:
 		return fmt.Errorf("its installation was ordered at %s and its agent has not joined yet: nothing to readmit", stamp(record.Issued))
-	case !record.Expired(now):
+	case !record.NeedsReadmission(now):
 		return fmt.Errorf("its certificate is valid until %s: it comes back by itself when it is powered on", stamp(record.Expires))
 	}
 	return nil

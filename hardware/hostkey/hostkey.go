@@ -145,9 +145,15 @@ func (r *Record) Sign(key, asking string, now time.Time) {
 	r.Asked, r.AskedFrom = time.Time{}, ""
 }
 
-// Expired says whether the host's last certificate has expired, so that its agent can't come back by itself.
+// Expired says whether the certificate that was last signed has expired.
 func (r *Record) Expired(now time.Time) bool {
 	return r != nil && len(r.Keys) > 0 && !r.Expires.IsZero() && !now.Before(r.Expires)
+}
+
+// NeedsReadmission says whether the host can't come back by itself: its certificate has expired, or
+// it asked with a recorded key since the last one was signed, which then did not reach it.
+func (r *Record) NeedsReadmission(now time.Time) bool {
+	return r.Expired(now) || r != nil && len(r.Keys) > 0 && !r.Asked.IsZero()
 }
 
 // Open says whether a readmission waits to be used.

@@ -109,3 +109,31 @@ func TestRecordIsOfOneObject(t *testing.T) {
 		t.Errorf("owner %v %v", secret.OwnerReferences, err)
 	}
 }
+
+// TestNeedsReadmission: a host whose last certificate did not reach it asks with the key of the one
+// that expired, and must be let back although the record's certificate is still valid.
+func TestNeedsReadmission(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	r := &hostkey.Record{}
+	r.Sign("a", "", now)
+	for _, step := range []struct {
+		name   string
+		change func()
+		after  time.Duration
+		want   bool
+	}{
+		{"signed", func() {}, time.Hour, false},
+		{"expired", func() {}, hostkey.Validity, true},
+		{"signed again", func() { r.Sign("a", "", now.Add(hostkey.Validity)) }, hostkey.Validity + time.Minute, false},
+		{"asks, since that was lost", func() { r.Asked = now.Add(hostkey.Validity + 2*time.Minute) }, hostkey.Validity + 3*time.Minute, true},
+		{"signed once more", func() { r.Sign("a", "", now.Add(hostkey.Validity+time.Hour)) }, hostkey.Validity + 2*time.Hour, false},
+	} {
+		step.change()
+		if got := r.NeedsReadmission(now.Add(step.after)); got != step.want {
+			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
+		}
+	}
+	if (*hostkey.Record)(nil).NeedsReadmission(now) {
+		t.Error("no record: got true, want false")
+	}
+}

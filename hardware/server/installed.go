@@ -84,8 +84,8 @@ func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 	case !now.Before(fresh) && off:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
 			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves it off, as its spec.power says (manual)"))
-	case !now.Before(fresh) && f.Key.Expired(now):
-		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Key.Expires, readmission(want.Name, f.Key, now)))
+	case !now.Before(fresh) && f.Key.NeedsReadmission(now):
+		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Heartbeat, readmission(want.Name, f.Key, now)))
 	case !now.Before(fresh):
 		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
 			waiting("a heartbeat of the host", f.Heartbeat, "look at its console and network; it is not installed again unless spec.reinstallAfter asks for it"))
@@ -112,9 +112,9 @@ func readmission(name string, key *hostkey.Record, now time.Time) string {
 		asked = fmt.Sprintf("its agent asked at %s from %s and holds the recorded key:", stamp(key.Asked), key.AskedFrom)
 	}
 	if key.Open(now) {
-		return fmt.Sprintf("its certificate expired while it was off; it may come back until %s, its agent asks every minute", stamp(key.ReadmitUntil))
+		return fmt.Sprintf("its certificate has expired; it may come back until %s, its agent asks every minute", stamp(key.ReadmitUntil))
 	}
-	return "its certificate expired while it was off; " + asked + " regiond server readmit " + name
+	return "its certificate has expired; " + asked + " regiond server readmit " + name
 }
 
 // untilOf is how long a readmission is open, zero if it is not.
