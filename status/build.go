@@ -22,27 +22,28 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Facts are what was seen of a region.
+// Facts is what was observed of a region.
 type Facts struct {
 	DataDir string
-	// Daemon is what the running regiond says; nil with DaemonError when it can't be asked.
+	// Daemon is the snapshot of the running regiond; nil with DaemonError if it could not be queried.
 	Daemon      *daemon.Snapshot
 	DaemonError string
-	// APIError is why the Kubernetes API could not be asked; the objects below are empty then.
+	// APIError is why the Kubernetes API could not be queried; the objects below are then empty.
 	APIError string
 	Nodes    []corev1.Node
-	// Addons are the Deployments that regiond itself runs in Kubernetes, Pods those of their namespace.
+	// Addons are the Deployments that regiond itself runs in Kubernetes, Pods the pods of their
+	// namespace.
 	Addons  []appsv1.Deployment
 	Pods    []corev1.Pod
 	Servers []region.Server
 	Hosts   []region.Host
-	// Leases of hosts, which are named like them.
+	// Leases of the hosts; each has the name of its host.
 	Leases []coordinationv1.Lease
 	// OpenStack clusters.
 	OpenStack []region.OpenStackCluster
 }
 
-// Build makes the model of the facts.
+// Build builds the model from the facts.
 func Build(f Facts) Region {
 	r := Region{ControlPlane: controlPlane(f), Servers: []Server{}, Hosts: []Host{}, OpenStack: []OpenStack{}}
 	if f.Daemon != nil {
@@ -61,7 +62,7 @@ func Build(f Facts) Region {
 		r.Hosts = append(r.Hosts, host(h, heartbeats[h.Name]))
 	}
 	for _, c := range f.OpenStack {
-		c := c.DeepCopy() // what was collected is left as it is
+		c := c.DeepCopy() // the caller's facts stay unchanged
 		if f.Daemon != nil {
 			c.Unchecked(f.Daemon.Started, f.Daemon.Started)
 		}
@@ -73,14 +74,14 @@ func Build(f Facts) Region {
 
 	r.Message = r.ControlPlane.Message
 	if r.ControlPlane.Ready {
-		r.Message = cmp.Or(awaited(r.Servers), awaitedOpenStack(r.OpenStack))
+		r.Message = cmp.Or(unreadyServers(r.Servers), unreadyOpenStack(r.OpenStack))
 	}
 	r.Ready = r.Message == ""
 	return r
 }
 
-// awaited says which servers are not ready.
-func awaited(servers []Server) string {
+// unreadyServers says which servers are not ready.
+func unreadyServers(servers []Server) string {
 	waiting := 0
 	first := ""
 	for _, s := range servers {
@@ -123,8 +124,8 @@ func controlPlane(f Facts) ControlPlane {
 	return c
 }
 
-// controlPlaneMessage names the first cause in the order in which things depend on each other, so that
-// a dead etcd is not told as a missing API.
+// controlPlaneMessage names the first cause in order of dependency, so that a dead etcd is not
+// reported as an unreachable API.
 func controlPlaneMessage(f Facts, c ControlPlane) string {
 	if f.Daemon == nil {
 		return f.DaemonError
@@ -151,11 +152,11 @@ func controlPlaneMessage(f Facts, c ControlPlane) string {
 	return addonMessage(f)
 }
 
-// addonMessage says which of regiond's own Deployments does not run and why.
+// addonMessage says which of regiond's own Deployments is not running and why.
 func addonMessage(f Facts) string {
 	for _, d := range f.Addons {
 		if d.Status.AvailableReplicas == 0 {
-			return fmt.Sprintf("%s does not run: %s; see regiond kubectl -n %s describe pods", d.Name, podsMessage(d, f.Pods), d.Namespace)
+			return fmt.Sprintf("%s is not running: %s; see regiond kubectl -n %s describe pods", d.Name, podsMessage(d, f.Pods), d.Namespace)
 		}
 	}
 	return ""
@@ -163,7 +164,7 @@ func addonMessage(f Facts) string {
 
 // podsMessage says why no pod of a Deployment is available.
 func podsMessage(d appsv1.Deployment, pods []corev1.Pod) string {
-	message := "its pod has not been made yet"
+	message := "its pod has not been created yet"
 	for _, p := range pods {
 		if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err != nil || !selector.Matches(labels.Set(p.Labels)) {
 			continue
@@ -174,7 +175,7 @@ func podsMessage(d appsv1.Deployment, pods []corev1.Pod) string {
 				message = strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
 			}
 			if end := c.LastTerminationState.Terminated; end != nil && !c.Ready {
-				message += fmt.Sprintf(" (it last ended with %s, exit code %d)", cmp.Or(strings.TrimSpace(end.Message), end.Reason), end.ExitCode)
+				message += fmt.Sprintf(" (it last exited with %s, exit code %d)", cmp.Or(strings.TrimSpace(end.Message), end.Reason), end.ExitCode)
 			}
 		}
 	}
@@ -212,7 +213,7 @@ func node(n corev1.Node) Node {
 func server(s region.Server, heartbeat time.Time) Server {
 	out := Server{
 		Name: s.Name, BMC: s.Spec.BMC.Address, Power: s.Status.Power, Phase: s.Status.Phase,
-		Heartbeat: heartbeat, Reason: "New", Message: "waiting for the controller to look at it",
+		Heartbeat: heartbeat, Reason: "New", Message: "waiting for the controller to reconcile it",
 	}
 	if p := s.Spec.BMC.Port; p != 0 && p != region.DefaultBMCPort {
 		out.BMC = net.JoinHostPort(out.BMC, strconv.Itoa(int(p)))
@@ -223,7 +224,7 @@ func server(s region.Server, heartbeat time.Time) Server {
 	}
 	for _, kind := range []string{region.ConditionBMCAddress, region.ConditionMachineIdentity} {
 		if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
-			// Someone has to look at it, also while the server is in service.
+			// An operator must act on it, even while the server is in service.
 			out.Message = strings.TrimPrefix(out.Message+"; "+c.Reason+": "+c.Message, "; ")
 		}
 	}

@@ -20,11 +20,11 @@ import (
 	"regiond.dev/regiond/region/scheme"
 )
 
-// apiTimeout bounds the questions to the Kubernetes API.
+// apiTimeout bounds the requests to the Kubernetes API.
 const apiTimeout = 5 * time.Second
 
-// Collect asks the running regiond and the Kubernetes API. It does not fail: what could not be asked
-// is part of the facts.
+// Collect queries the running regiond and the Kubernetes API. It does not fail: the facts say which
+// of them could not be queried, and why.
 func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
 	f := Facts{DataDir: dataDir}
 	var err error
@@ -33,7 +33,7 @@ func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := f.askAPI(ctx, kubeconfig); err != nil {
+	if err := f.queryAPI(ctx, kubeconfig); err != nil {
 		f.APIError = err.Error()
 	}
 	return f
@@ -42,14 +42,14 @@ func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
 func daemonError(dataDir string, err error) string {
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return "only root may ask regiond: sudo regiond status"
+		return "only root may query regiond: sudo regiond status"
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("regiond does not run on %s; start it with systemctl start regiond, or with regiond run -f region.yaml", dataDir)
+		return fmt.Sprintf("regiond is not running on %s; start it with systemctl start regiond, or with regiond run -f region.yaml", dataDir)
 	}
 	return fmt.Sprintf("regiond on %s does not answer: %v", dataDir, err)
 }
 
-func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
+func (f *Facts) queryAPI(ctx context.Context, kubeconfig string) error {
 	rest, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f *Facts) askAPI(ctx context.Context, kubeconfig string) error {
 	var hosts region.HostList
 	var leases coordinationv1.LeaseList
 	var clusters region.OpenStackClusterList
-	// Before the definitions were applied there are no servers to list; regiond tells its stage then.
+	// Until the definitions are applied there are no servers to list; regiond then reports its stage.
 	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &leases, client.InNamespace(region.NamespaceHosts))); err != nil {
 		return err
 	}

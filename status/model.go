@@ -1,5 +1,5 @@
-// Package status is what `regiond status` shows of all rooms: a model built by a pure function from what was observed, and
-// its rendering.
+// Package status is what `regiond status` shows of all rooms: a model, built from observed facts by
+// a pure function, and its rendering.
 package status
 
 import (
@@ -8,12 +8,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Region is the state of a region as people and programs read it.
+// Region is the state of a region for people and programs to read.
 type Region struct {
 	Region string `json:"region,omitempty"`
 	// Ready: the control plane is ready, and so is every server and OpenStack cluster.
 	Ready bool `json:"ready"`
-	// Message says in one sentence what is awaited, empty when ready.
+	// Message says in one sentence what the region is waiting for; empty when ready.
 	Message      string       `json:"message,omitempty"`
 	ControlPlane ControlPlane `json:"controlPlane"`
 	Servers      []Server     `json:"servers"`
@@ -21,22 +21,22 @@ type Region struct {
 	OpenStack    []OpenStack  `json:"openstack"`
 }
 
-// ControlPlane of the region.
+// ControlPlane is the state of the region's control plane.
 type ControlPlane struct {
 	Ready   bool   `json:"ready"`
 	Message string `json:"message,omitempty"`
 	Version string `json:"version,omitempty"`
-	// PID of regiond, and since when it runs.
+	// PID of regiond, and the time it started.
 	PID   int       `json:"pid,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	// Started: regiond finished its bootstrap and runs the controllers.
 	Started bool `json:"started"`
-	// Components in their order of start.
+	// Components in the order in which they start.
 	Components []Component `json:"components"`
 	Nodes      []Node      `json:"nodes"`
-	// Certificate that ends first.
+	// Certificate that expires first.
 	Certificate *Certificate `json:"certificate,omitempty"`
-	// Problems that regiond keeps trying to get over.
+	// Problems that regiond keeps retrying.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -48,11 +48,11 @@ type Component struct {
 	Since    time.Time `json:"since,omitzero"`
 	Restarts int       `json:"restarts"`
 	Message  string    `json:"message,omitempty"`
-	// Log is the path of its log.
+	// Log is the path of its log file.
 	Log string `json:"log"`
 }
 
-// Node of Kubernetes.
+// Node is a node of Kubernetes.
 type Node struct {
 	Name    string    `json:"name"`
 	Ready   bool      `json:"ready"`
@@ -62,13 +62,13 @@ type Node struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Certificate of the control plane.
+// Certificate is one certificate of the control plane.
 type Certificate struct {
 	Name     string    `json:"name"`
 	NotAfter time.Time `json:"notAfter"`
 }
 
-// Server of the region.
+// Server is one server of the region.
 type Server struct {
 	Name    string             `json:"name"`
 	BMC     string             `json:"bmc"`
@@ -77,13 +77,13 @@ type Server struct {
 	Ready   bool               `json:"ready"`
 	Reason  string             `json:"reason,omitempty"`
 	Message string             `json:"message,omitempty"`
-	// Since is when the condition that the reason and the message are of last changed.
+	// Since is when the condition that gives Reason and Message last changed.
 	Since time.Time `json:"since,omitzero"`
-	// Heartbeat of the agent on it, last seen.
+	// Heartbeat is the last heartbeat of its agent.
 	Heartbeat time.Time `json:"heartbeat,omitzero"`
 }
 
-// Host is an installed system.
+// Host is one host: an installed system that runs the agent.
 type Host struct {
 	Name      string      `json:"name"`
 	Role      region.Role `json:"role,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// OpenStack cluster of the region.
+// OpenStack is one OpenStack cluster of the region.
 type OpenStack struct {
 	Name    string                  `json:"name"`
 	Release region.OpenStackRelease `json:"release"`
@@ -25,18 +25,18 @@ type OpenStack struct {
 	Nodes    []region.OpenStackNode    `json:"nodes"`
 }
 
-// Gate of an OpenStack cluster: what was proved of it, or is awaited.
+// Gate is one gate of an OpenStack cluster: what it has proved, or what it is waiting for.
 type Gate struct {
 	Name   string    `json:"name"`
 	Passed bool      `json:"passed"`
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Message says what was proved, or what is awaited and what to do.
+	// Message says what was proved, or what the gate is waiting for and what to do.
 	Message string `json:"message,omitempty"`
 }
 
 func openstack(c region.OpenStackCluster) OpenStack {
-	o := OpenStack{Name: c.Name, Release: c.Spec.Release, Address: c.Spec.Address, Message: "waiting for the controller to look at it",
+	o := OpenStack{Name: c.Name, Release: c.Spec.Release, Address: c.Spec.Address, Message: "waiting for the controller to reconcile it",
 		Gates: []Gate{}, Services: append([]region.OpenStackService{}, c.Status.Services...), Nodes: append([]region.OpenStackNode{}, c.Status.Nodes...)}
 	for _, name := range slices.Concat(region.Gates, []string{region.ConditionConfigured, region.ConditionNodes}) {
 		g := Gate{Name: name}
@@ -48,7 +48,7 @@ func openstack(c region.OpenStackCluster) OpenStack {
 	if k := meta.FindStatusCondition(c.Status.Conditions, region.ConditionReady); k != nil {
 		o.Ready, o.Message = k.Status == metav1.ConditionTrue, k.Message
 		if c.Status.ObservedGeneration != c.Generation {
-			o.Ready, o.Message = false, "waiting for the controller to look at the new declaration"
+			o.Ready, o.Message = false, "waiting for the controller to reconcile the new declaration"
 		}
 	}
 	if o.Ready {
@@ -57,7 +57,7 @@ func openstack(c region.OpenStackCluster) OpenStack {
 	return o
 }
 
-func awaitedOpenStack(all []OpenStack) string {
+func unreadyOpenStack(all []OpenStack) string {
 	for _, c := range all {
 		if !c.Ready {
 			return fmt.Sprintf("OpenStack cluster %s is not ready: %s", c.Name, c.Message)

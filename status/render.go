@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Table writes the model for people. now is the clock that ages are counted from.
+// Table writes the model for people. Ages are relative to now.
 func (r Region) Table(out io.Writer, now time.Time) error {
 	w := newTable(now)
 	w.row("REGION", "STATE", "MESSAGE")
@@ -76,8 +76,8 @@ func (w *table) controlPlane(c ControlPlane) {
 	}
 }
 
-// table aligns columns. Its sections are separated by empty rows, which make tabwriter align each
-// for itself.
+// table aligns columns. Empty rows separate its sections, so that tabwriter aligns each section by
+// itself.
 type table struct {
 	*tabwriter.Writer
 	text bytes.Buffer
@@ -90,10 +90,10 @@ func newTable(now time.Time) *table {
 	return t
 }
 
-// row writes one row. A buffer takes it, so it can't fail.
+// row writes one row. It can't fail, because the table is written to a buffer.
 func (w *table) row(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) }
 
-// writeTo writes the table without the blanks that empty last cells leave.
+// writeTo writes the table without the trailing spaces that empty last cells leave.
 func (w *table) writeTo(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (w *table) writeTo(out io.Writer) error {
 	return err
 }
 
-// age of an event, "-" for one that was not.
+// age returns the age of an event, "-" for one that has not happened.
 func (w *table) age(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -122,7 +122,8 @@ func dash(s string) string {
 	return s
 }
 
-// clip keeps the end of a process' log from breaking the table; -o json has all of them, and so has its log.
+// clip shortens the last lines of a process's log, which would break the table; -o json and the log
+// itself have them in full.
 func clip(s string) string {
 	const longest = 100
 	if len(s) <= longest {

@@ -30,7 +30,7 @@ var (
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// ready are the facts of a region in which all is well.
+// ready returns the facts of a region in which all is well.
 func ready() status.Facts {
 	since := now.Add(-26 * time.Hour)
 	f := status.Facts{
@@ -69,7 +69,7 @@ func ready() status.Facts {
 	return f
 }
 
-// openstackCluster has passed some gates.
+// openstackCluster returns a cluster that has passed the given gates.
 func openstackCluster(passed ...string) region.OpenStackCluster {
 	c := region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", Generation: 2}}
 	c.Spec.Release, c.Spec.Address = region.ReleaseEpoxy, "10.20.0.2"
@@ -99,14 +99,15 @@ func down(f status.Facts) status.Facts {
 	return f
 }
 
-// A root shell's umask 077 once left CoreDNS' image unreadable: the region was Ready, and no pod could resolve a name.
-func TestCoreDNSThatDoesNotRunIsTold(t *testing.T) {
+// A root shell's umask 077 once left CoreDNS' image unreadable: the region was Ready, and no pod
+// could resolve a name.
+func TestCoreDNSThatIsNotRunningIsReported(t *testing.T) {
 	f := ready()
 	f.Servers, f.Hosts, f.Leases = nil, nil, nil
 	dns := map[string]string{"k8s-app": "kube-dns"}
 	f.Addons = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "coredns", Namespace: "kube-system"},
 		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: dns}}}}
-	if got, want := status.Build(f).Message, "coredns does not run: its pod has not been made yet"; !strings.HasPrefix(got, want) {
+	if got, want := status.Build(f).Message, "coredns is not running: its pod has not been created yet"; !strings.HasPrefix(got, want) {
 		t.Errorf("without a pod: got %q, want %q", got, want)
 	}
 	f.Pods = []corev1.Pod{
@@ -118,14 +119,14 @@ func TestCoreDNSThatDoesNotRunIsTold(t *testing.T) {
 					Message: "exec: /coredns: permission denied"}},
 			}}}},
 	}
-	want := "coredns does not run: CrashLoopBackOff: back-off 10s (it last ended with exec: /coredns: permission denied, exit code 128); " +
+	want := "coredns is not running: CrashLoopBackOff: back-off 10s (it last exited with exec: /coredns: permission denied, exit code 128); " +
 		"see regiond kubectl -n kube-system describe pods"
 	if got := status.Build(f); got.Message != want || got.Ready || got.ControlPlane.Ready {
 		t.Errorf("got %q, ready %t; want %q and not ready", got.Message, got.Ready, want)
 	}
 	f.Addons[0].Status.AvailableReplicas = 1
 	if got := status.Build(f); got.Message != "" || !got.Ready {
-		t.Errorf("when it runs: got %q, ready %t", got.Message, got.Ready)
+		t.Errorf("when it runs: got %q, ready %t; want no message and ready", got.Message, got.Ready)
 	}
 }
 
@@ -186,7 +187,7 @@ func TestTables(t *testing.T) {
 		}, false},
 		{"not-running", func() status.Facts {
 			f := down(ready())
-			f.Daemon, f.DaemonError, f.APIError = nil, "regiond does not run on /var/lib/regiond: systemctl start regiond, or regiond run -f region.yaml", "refused"
+			f.Daemon, f.DaemonError, f.APIError = nil, "regiond is not running on /var/lib/regiond; start it with systemctl start regiond, or with regiond run -f region.yaml", "refused"
 			return f
 		}, false},
 		{"server-retired", func() status.Facts {
@@ -228,7 +229,7 @@ func TestTables(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := status.Build(c.facts())
 			if r.Ready != c.ready {
-				t.Errorf("ready %v: %s", r.Ready, r.Message)
+				t.Errorf("got ready %t (%s), want %t", r.Ready, r.Message, c.ready)
 			}
 			var b bytes.Buffer
 			if err := r.Table(&b, now); err != nil {
@@ -239,7 +240,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What was found about a server's BMC is seen also while the server is in service.
+// A conflict of a server's BMC is shown even while the server is in service.
 func TestBMCConflictIsShown(t *testing.T) {
 	f := ready()
 	f.Servers[0].Status.Conditions = append(f.Servers[0].Status.Conditions, metav1.Condition{Type: region.ConditionBMCAddress, Status: metav1.ConditionFalse,
@@ -262,7 +263,7 @@ func TestJSONIsStable(t *testing.T) {
 	// Lists are never null, so that programs can walk them.
 	b, err = json.Marshal(status.Build(status.Facts{DaemonError: "not running"}))
 	if err != nil || strings.Contains(string(b), "null") {
-		t.Errorf("%s, %v", b, err)
+		t.Errorf("got %s, error %v; want no null", b, err)
 	}
 }
 
@@ -279,19 +280,19 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("differs from %s (go test -update writes it):\n%s", path, got)
+		t.Errorf("differs from %s (go test -update writes it); got:\n%s\nwant:\n%s", path, got, want)
 	}
 }
 
 func TestClusterThatWasNotCheckedYet(t *testing.T) {
 	f := ready()
 	f.OpenStack = []region.OpenStackCluster{openstackCluster(region.Gates...)}
-	f.Daemon.Started = now.Add(-time.Minute) // the conditions are of seven minutes ago
+	f.Daemon.Started = now.Add(-time.Minute) // the conditions are seven minutes old
 	r := status.Build(f)
 	if o := r.OpenStack[0]; o.Ready || r.Ready || !strings.Contains(o.Message, "not checked yet") || o.Gates[0].Passed || o.Nodes[0].Ready {
-		t.Errorf("got %+v, want that nothing of it is checked yet", o)
+		t.Errorf("got %+v, want nothing of it checked yet", o)
 	}
 	if f.OpenStack[0].Status.Conditions[0].Status != metav1.ConditionTrue {
-		t.Error("what was collected has changed")
+		t.Errorf("the collected condition is now %s, want it unchanged", f.OpenStack[0].Status.Conditions[0].Status)
 	}
 }
