@@ -142,5 +142,5 @@ func (t *reconciliation) disturbs(ctx context.Context, reg *region.Region, c *op
 
 // letGo of the images that a removed cluster ran.
 func (c *Controller) letGo(cluster string) error {
-	return oci.LetGo(c.Region.Spec.Images.Dir, cluster)
+	return oci.Unhold(c.Region.Spec.Images.Dir, cluster)
 }

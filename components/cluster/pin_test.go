@@ -141,7 +141,7 @@ func (w *world) unpin() {
 	o := w.cluster()
 	o.Spec.Pinned = nil
 	w.must(w.api.Update(w.t.Context(), o), w.api.DeleteAllOf(w.t.Context(), &corev1.ConfigMap{}, client.InNamespace("regiond-system")))
-	w.must(oci.LetGo(w.dir, "lab"))
+	w.must(oci.Unhold(w.dir, "lab"))
 }
 
 func TestClusterOfAnEarlierRegiondIsPinnedToWhatItRuns(t *testing.T) {

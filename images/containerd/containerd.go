@@ -1,5 +1,6 @@
-// Package containerd brings component images to this host's containerd before pods need them, and keeps the kubelet from
-// removing them when the disk is full: the registry that they come from may be down when a pod is to start again.
+// Package containerd pulls component images into this host's containerd before pods need them, and
+// keeps the kubelet from removing them when the disk is full: their registry may be down when a pod
+// has to restart.
 package containerd
 
 import (
@@ -19,8 +20,8 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// containerd's namespace of the kubelet's images, and the label of those that its CRI reports as pinned
-// (internal/cri/labels). The kubelet's garbage collection leaves them.
+// containerd's namespace of the kubelet's images, and the label of images that its CRI reports as
+// pinned (internal/cri/labels). The kubelet's garbage collection skips pinned images.
 const (
 	namespaceHeader = "containerd-namespace"
 	namespace       = "k8s.io"
@@ -34,8 +35,8 @@ type Client struct {
 	imageDir   string
 }
 
-// Open connects to containerd's socket. imageDir is the images folder that the registry serves: it says which sets are kept,
-// and why a pull failed.
+// Open connects to containerd's socket. imageDir is the images folder that the registry serves; it
+// determines which sets are kept, and explains why a pull failed.
 func Open(socket, imageDir string) (*Client, error) {
 	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -44,11 +45,12 @@ func Open(socket, imageDir string) (*Client, error) {
 	return &Client{connection: c, imageDir: imageDir}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (h *Client) Close() error { return h.connection.Close() }
 
-// EnsurePulled pulls those of a set's images that the host lacks and pins all of them. Images of sets that are not kept any
-// more lose their pin. progress is told which image is pulled, of how many; it may be nil.
+// EnsurePulled pulls the images of a set that the host lacks and pins the whole set. Images of sets
+// that are no longer kept lose their pin. progress is called before each pull with the image, its
+// number and how many there are; it may be nil.
 func (h *Client) EnsurePulled(ctx context.Context, set oci.Set, progress func(image string, number, of int)) error {
 	var missing []string
 	for _, name := range set.Names() {
@@ -67,7 +69,7 @@ func (h *Client) EnsurePulled(ctx context.Context, set oci.Set, progress func(im
 		if err := h.pull(ctx, set.Images[name]); err != nil {
 			return err
 		}
-		// At once, before the next takes its time.
+		// Pin it now, because the next pull may take long.
 		if err := h.pin(ctx, set.Images[name].Reference(), pinned); err != nil {
 			return err
 		}
@@ -78,7 +80,7 @@ func (h *Client) EnsurePulled(ctx context.Context, set oci.Set, progress func(im
 func (h *Client) has(ctx context.Context, image oci.Image) (bool, error) {
 	status, err := cri.NewImageServiceClient(h.connection).ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: image.Reference()}})
 	if err != nil {
-		return false, fmt.Errorf("ask containerd for image %s: %w", image.Reference(), err)
+		return false, fmt.Errorf("look up image %s in containerd: %w", image.Reference(), err)
 	}
 	return status.Image != nil, nil
 }
@@ -88,7 +90,7 @@ func (h *Client) pull(ctx context.Context, image oci.Image) error {
 	if err == nil {
 		return nil
 	}
-	// What containerd says about a damaged blob does not name its file.
+	// containerd's error about a damaged blob does not name the file.
 	var damaged *oci.MismatchError
 	if found := oci.Verify(h.imageDir, image); errors.As(found, &damaged) {
 		return found
@@ -96,7 +98,8 @@ func (h *Client) pull(ctx context.Context, image oci.Image) error {
 	return fmt.Errorf("pull image %s: %w", image.Reference(), err)
 }
 
-// pinKept pins the images of the set and of all that are kept, and unpins the others of regiond's registry.
+// pinKept pins the images of the set and of all kept sets, and unpins the other images of regiond's
+// registry.
 func (h *Client) pinKept(ctx context.Context, set oci.Set) error {
 	kept, err := oci.Kept(h.imageDir)
 	if err != nil {
@@ -134,7 +137,8 @@ func (h *Client) pinKept(ctx context.Context, set oci.Set) error {
 func (h *Client) pin(ctx context.Context, reference, label string) error {
 	client := imagesapi.NewImagesClient(h.connection)
 	_, err := client.Update(inNamespace(ctx), &imagesapi.UpdateImageRequest{
-		// The mask keeps the target as it is, but containerd 2.4 reads the field, and panics if it is missing.
+		// The mask leaves the target unchanged, but containerd 2.4 reads the field and panics if it is
+		// missing.
 		Image:      &imagesapi.Image{Name: reference, Labels: map[string]string{pinLabel: label}, Target: &types.Descriptor{}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels." + pinLabel}},
 	})

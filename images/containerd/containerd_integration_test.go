@@ -36,7 +36,7 @@ import (
 
 var regiond = flag.String("regiond", "", "the built regiond, for its containerd")
 
-// world is a containerd, configured as on a seed host, and the registry that it is told of.
+// world is a containerd configured as on a seed host, and the registry that it pulls from.
 type world struct {
 	node     config.Node
 	imageDir string
@@ -121,7 +121,7 @@ func (w *world) startContainerd(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		_ = daemon.Process.Signal(syscall.SIGTERM)
-		_ = daemon.Wait() // it was told to end
+		_ = daemon.Wait() // it was terminated above
 		if t.Failed() {
 			t.Logf("containerd's log:\n%s", log.String())
 		}
@@ -153,7 +153,8 @@ func (w *world) ensure(ctx context.Context, set oci.Set) (pulled []string, err e
 	return pulled, err
 }
 
-// waitPinned waits until the CRI, whose word the kubelet takes, reports an image so. It learns of labels by events.
+// waitPinned waits until the CRI, which the kubelet relies on, reports whether an image is pinned.
+// It learns of labels by events.
 func (w *world) waitPinned(t *testing.T, image oci.Image, want bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -161,7 +162,7 @@ func (w *world) waitPinned(t *testing.T, image oci.Image, want bool) {
 		return err == nil && status.Image != nil && status.Image.Pinned == want, err
 	})
 	if err != nil {
-		t.Errorf("image %s: pinned is not %v: %v", image.Reference(), want, err)
+		t.Errorf("image %s: want pinned %v: %v", image.Reference(), want, err)
 	}
 }
 

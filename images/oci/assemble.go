@@ -19,7 +19,7 @@ import (
 
 // Annotations of manifests in the index.
 const (
-	// AnnotationName holds what an image is pulled by. containerd imports it by that name.
+	// AnnotationName holds the name that an image is pulled by. containerd imports it by that name.
 	AnnotationName    = "io.containerd.image.name"
 	annotationVersion = "org.opencontainers.image.version"
 )
@@ -52,7 +52,7 @@ func (b *build) assemble(borrowed map[string]Image) (Set, error) {
 func (b *build) image(i imageRecipe) (Image, error) {
 	version := b.layers[i.name].Lock[i.main]
 	if version == "" {
-		return Image{}, fmt.Errorf("package %s, whose version it bears, is not in it", i.main)
+		return Image{}, fmt.Errorf("package %s, which gives it its version, is not in it", i.main)
 	}
 	stack := b.stack(i.name)
 	var layers []layer
@@ -72,7 +72,8 @@ func (b *build) image(i imageRecipe) (Image, error) {
 	return Image{Repository: "openstack/" + b.release + "/" + i.name, Digest: digest.String(), Version: version, Bytes: size}, nil
 }
 
-// writeImage writes an image's configuration and manifest, and returns the manifest's digest and the bytes of all blobs.
+// writeImage writes an image's configuration and manifest, and returns the manifest's digest and
+// the bytes of all blobs.
 func writeImage(layout string, config v1.Config, layers []layer) (v1.Hash, int64, error) {
 	file := v1.ConfigFile{
 		OS: "linux", Architecture: "amd64", Created: v1.Time{Time: time.Unix(sourceDate, 0).UTC()}, Config: config,
@@ -108,7 +109,8 @@ func writeJSON(layout string, media types.MediaType, value any) (v1.Descriptor, 
 	return v1.Descriptor{MediaType: media, Size: int64(len(content)), Digest: digest}, nil
 }
 
-// publish makes a set the current one. The set's own file comes last: whoever finds it finds all the rest.
+// publish makes a set the current one. The set's own file comes last, so that whoever finds it
+// finds everything else.
 func (b *build) publish(set Set, lock debian.Lock, options Options) error {
 	content, err := options.encode()
 	if err != nil {
@@ -128,7 +130,7 @@ func (b *build) publish(set Set, lock debian.Lock, options Options) error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Served before it is announced.
+	// Serve the images before announcing the set.
 	if err := writeIndex(b.config.Dir, set); err != nil {
 		return err
 	}
@@ -143,7 +145,8 @@ func writeSet(file string, set Set) error {
 	return atomicfile.Write(file, append(content, '\n'), 0o644)
 }
 
-// writeIndex writes the layout's index: the images of all kept sets, and of those that are about to be.
+// writeIndex writes the layout's index: the images of all kept sets and of the given sets, which
+// are about to be published.
 func writeIndex(imageDir string, sets ...Set) error {
 	kept, err := Kept(imageDir)
 	if err != nil {
@@ -165,7 +168,7 @@ func writeIndex(imageDir string, sets ...Set) error {
 			}
 			info, err := os.Stat(BlobPath(layout, digest))
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // a set that is being built again because it is not whole
+				continue // an incomplete set, which is being rebuilt
 			}
 			if err != nil {
 				return err

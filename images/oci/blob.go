@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// blobsDir is where an image layout has its blobs, by digest.
+// blobsDir is the folder of an image layout's blobs, which are named by digest.
 func blobsDir(layout string) string { return filepath.Join(layout, "blobs", "sha256") }
 
 // BlobPath is the file of a blob in a layout.
@@ -23,7 +23,7 @@ func BlobPath(layout string, digest v1.Hash) string {
 	return filepath.Join(blobsDir(layout), digest.Hex)
 }
 
-// blobWriter writes a blob whose digest is known when it is whole.
+// blobWriter writes a blob whose digest is known when it is complete.
 type blobWriter struct {
 	layout string
 	file   *atomicfile.File
@@ -44,12 +44,12 @@ func newBlob(layout string) (*blobWriter, error) {
 
 func (w *blobWriter) Write(p []byte) (int, error) {
 	n, err := w.file.Write(p)
-	w.hash.Write(p[:n]) // does not fail (hash.Hash)
+	w.hash.Write(p[:n]) // never fails (hash.Hash)
 	w.size += int64(n)
 	return n, err
 }
 
-// commit puts the blob in its place.
+// commit moves the blob to its path.
 func (w *blobWriter) commit() (v1.Hash, error) {
 	digest := v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(w.hash.Sum(nil))}
 	if err := w.file.CommitAs(BlobPath(w.layout, digest), 0o644); err != nil {
@@ -58,22 +58,22 @@ func (w *blobWriter) commit() (v1.Hash, error) {
 	return digest, nil
 }
 
-// drop removes the blob that was begun.
-func (w *blobWriter) drop() error { return w.file.Discard() }
+// discard removes the unfinished blob.
+func (w *blobWriter) discard() error { return w.file.Discard() }
 
-// writeBlob writes one that is in memory.
+// writeBlob writes a blob from memory.
 func writeBlob(layout string, content []byte) (v1.Hash, error) {
 	w, err := newBlob(layout)
 	if err != nil {
 		return v1.Hash{}, err
 	}
 	if _, err := w.Write(content); err != nil {
-		return v1.Hash{}, fmt.Errorf("blob: %w", errors.Join(err, w.drop()))
+		return v1.Hash{}, fmt.Errorf("blob: %w", errors.Join(err, w.discard()))
 	}
 	return w.commit()
 }
 
-// MismatchError is a blob whose content is not what its digest says.
+// MismatchError is a blob whose content does not match its digest.
 type MismatchError struct {
 	Path      string
 	Want, Got v1.Hash

@@ -17,18 +17,19 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// build is a set in the making.
+// build is a set being built.
 type build struct {
 	*recipe
 	config *Config
 	layout string
-	dir    string // the build's folder
+	dir    string // folder of the build
 	layers map[string]*built
-	fresh  map[string]bool // layers that this run made
+	fresh  map[string]bool // layers built by this run
 }
 
-// Build builds the images of a release unless there is a set of the same recipe, and makes it the current one. A set
-// appears complete or not at all. Builds of several processes in one folder follow one another.
+// Build builds the images of a release unless a set of the same recipe exists, and makes it the
+// current one. A set appears complete or not at all. Builds by several processes in one folder run
+// one after another.
 func Build(ctx context.Context, c Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -38,13 +39,14 @@ func Build(ctx context.Context, c Config) (*Result, error) {
 		return nil, err
 	}
 	layout := LayoutDir(c.Dir)
-	// What is there is not kept waiting by a build of another release, except for what is borrowed from it.
+	// A set that exists does not wait for a build of another release, unless it borrows images from
+	// that release.
 	if len(rec.borrowed) == 0 {
 		if current, ok := c.reusable(rec, layout); ok {
 			return c.finish(rec, layout, current, true)
 		}
 	}
-	unlock, err := debian.LockFile(ctx, filepath.Join(layout, lockName), func() { c.report("", "waiting for another build in %s to end", layout) })
+	unlock, err := debian.LockFile(ctx, filepath.Join(layout, lockName), func() { c.report("", "waiting for another build in %s to finish", layout) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func Build(ctx context.Context, c Config) (*Result, error) {
 	return result, nil
 }
 
-// build with the folder locked.
+// build builds with the folder locked.
 func (c *Config) build(ctx context.Context, rec *recipe, layout string) (*Result, error) {
 	borrowed, err := c.borrow(ctx, rec, layout)
 	if err != nil {
@@ -67,7 +69,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, layout string) (*Result
 		layers: map[string]*built{}, fresh: map[string]bool{},
 	}
 	if current, ok := c.reusable(rec, layout); ok {
-		if current, err = b.renewBorrowed(current, borrowed); err != nil {
+		if current, err = b.updateBorrowed(current, borrowed); err != nil {
 			return nil, err
 		}
 		return c.finish(rec, layout, current, true)
@@ -85,7 +87,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, layout string) (*Result
 	if err != nil {
 		return nil, err
 	}
-	lock := b.lockNow()
+	lock := b.builtLock()
 	if changes := rec.lock.Diff(lock); c.Locked && len(changes) > 0 {
 		return nil, lockedError(rec.release, changes)
 	}
@@ -105,20 +107,20 @@ func (c *Config) build(ctx context.Context, rec *recipe, layout string) (*Result
 	return c.finish(rec, layout, set, false)
 }
 
-// reusable returns the current set if it is of this recipe and its blobs are there.
+// reusable returns the current set if it is of this recipe and complete.
 func (c *Config) reusable(rec *recipe, layout string) (Set, bool) {
 	current, err := Current(c.Dir, c.Release)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.Log.Warn("component images are built again", slog.String("release", c.Release), slog.Any("error", err))
+		c.Log.Warn("component images can't be read; rebuilding them", slog.String("release", c.Release), slog.Any("error", err))
 	}
 	if err != nil || c.Refresh || current.Recipe != rec.key {
 		return Set{}, false
 	}
-	return current, c.whole(layout, current)
+	return current, c.complete(layout, current)
 }
 
-// renewBorrowed takes over what another release has built since.
-func (b *build) renewBorrowed(current Set, borrowed map[string]Image) (Set, error) {
+// updateBorrowed replaces borrowed images that their release has built anew since.
+func (b *build) updateBorrowed(current Set, borrowed map[string]Image) (Set, error) {
 	next := current
 	next.Images = maps.Clone(current.Images)
 	maps.Copy(next.Images, borrowed)
@@ -149,7 +151,7 @@ func (b *build) renewBorrowed(current Set, borrowed map[string]Image) (Set, erro
 	return next, b.publish(next, lock, options)
 }
 
-// borrow builds the releases that images are taken from.
+// borrow builds the releases that this one borrows images from.
 func (c *Config) borrow(ctx context.Context, rec *recipe, layout string) (map[string]Image, error) {
 	out := map[string]Image{}
 	for name, release := range rec.borrowed {
@@ -161,14 +163,15 @@ func (c *Config) borrow(ctx context.Context, rec *recipe, layout string) (map[st
 		config.Release, config.Refresh = release, false
 		result, err := config.build(ctx, from, layout)
 		if err != nil {
-			return nil, fmt.Errorf("image %s, which is that of OpenStack %s: %w", name, release, err)
+			return nil, fmt.Errorf("image %s of OpenStack %s: %w", name, release, err)
 		}
 		out[name] = result.Images[name]
 	}
 	return out, nil
 }
 
-// prepare sweeps what other builds of the release left, and with Refresh what this one left.
+// prepare removes what other builds of the release left behind and, with Refresh, what this one
+// left.
 func (b *build) prepare() error {
 	left, err := filepath.Glob(filepath.Join(b.layout, buildDir, b.release+"-*"))
 	if err != nil {
@@ -198,7 +201,7 @@ func (b *build) makeLayers(ctx context.Context) error {
 		if name == layerBase {
 			bytes, err := b.download(ctx)
 			if err != nil {
-				return fmt.Errorf("size of what is to be downloaded: %w", err)
+				return fmt.Errorf("size of the download: %w", err)
 			}
 			b.config.report("", "will download about %d MB of packages", (bytes+999_999)/1_000_000)
 		}
@@ -206,8 +209,8 @@ func (b *build) makeLayers(ctx context.Context) error {
 	return nil
 }
 
-// lockNow joins the packages of all layers.
-func (b *build) lockNow() debian.Lock {
+// builtLock joins the packages of all layers.
+func (b *build) builtLock() debian.Lock {
 	lock := debian.Lock{}
 	for _, l := range b.layers {
 		for name, version := range l.Lock {
@@ -222,18 +225,19 @@ func lockedError(release string, changes []debian.Change) error {
 		"(see package images/oci)", len(changes), release, strings.Join(debian.Summary(changes, 10), "; "))
 }
 
-// whole tells whether a set's manifests, configurations and layers are there. Their content is checked by who fetches it.
-func (c *Config) whole(layout string, set Set) bool {
+// complete reports whether a set's manifests, configurations and layers exist. Clients check their
+// content when they pull.
+func (c *Config) complete(layout string, set Set) bool {
 	for _, name := range set.Names() {
 		if _, err := blobsOf(layout, set.Images[name].Digest); err != nil {
-			c.Log.Warn("component images are not whole and are built again", slog.String("image", name), slog.Any("error", err))
+			c.Log.Warn("component images are incomplete; rebuilding them", slog.String("image", name), slog.Any("error", err))
 			return false
 		}
 	}
 	return true
 }
 
-// finish compares a set with what regiond was built with.
+// finish compares a set with the lock file and options that regiond was built with.
 func (c *Config) finish(rec *recipe, layout string, set Set, reused bool) (*Result, error) {
 	result := &Result{Set: set, Reused: reused}
 	content, err := os.ReadFile(filepath.Join(layout, rec.release+lockSuffix))
@@ -263,10 +267,10 @@ func (c *Config) finish(rec *recipe, layout string, set Set, reused bool) (*Resu
 	return result, nil
 }
 
-// now is when a set was built, as it is recorded.
+// now returns the time of a build as it is recorded.
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
-// hashOf a digest that this package wrote.
+// hashOf parses a digest that this package wrote.
 func hashOf(digest string) (v1.Hash, error) {
 	h, err := v1.NewHash(digest)
 	if err != nil {

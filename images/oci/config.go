@@ -9,7 +9,7 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// Config of a build.
+// Config configures a build.
 type Config struct {
 	// Dir is the images folder; component images are in its oci/.
 	Dir string
@@ -23,30 +23,30 @@ type Config struct {
 	Locked bool
 	// Options returns the option data that regiond was built with, for comparison. May be nil.
 	Options func(release string) (Options, error)
-	// Progress is told of every step, from one goroutine. May be nil.
+	// Progress is called for every step, from one goroutine. May be nil.
 	Progress func(Event)
 	Log      *slog.Logger
 }
 
 // Event is a step of a build.
 type Event struct {
-	// Release whose images are built.
+	// Release whose images are being built.
 	Release string
-	// Layer being made; empty for what concerns all.
+	// Layer being built; empty for a step that concerns all layers.
 	Layer string
-	// Message in words for people.
+	// Message for people.
 	Message string
 }
 
 // Result of a build.
 type Result struct {
 	Set
-	// Reused is true if the images were there already.
+	// Reused is true if the images already existed.
 	Reused bool `json:"reused"`
 	// Changes of package versions against the lock file in the source.
 	Changes []debian.Change `json:"changes,omitempty"`
-	// OptionChanges are the options that the packages have and regiond's data lacks (+), and the other way round (-), as
-	// "+nova.libvirt.virt_type".
+	// OptionChanges are the options that the packages have and regiond's data lacks (+), and vice
+	// versa (-), e.g. "+nova.libvirt.virt_type".
 	OptionChanges []string `json:"optionChanges,omitempty"`
 }
 

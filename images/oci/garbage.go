@@ -9,8 +9,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// blobsOf lists the blobs of an image: manifest, configuration, layers. One that is missing, or has another size than the
-// manifest says, is an error.
+// blobsOf lists the blobs of an image: manifest, configuration, layers. A blob that is missing, or
+// whose size differs from the manifest's, is an error.
 func blobsOf(layout, digest string) ([]v1.Hash, error) {
 	h, err := hashOf(digest)
 	if err != nil {
@@ -38,7 +38,8 @@ func blobsOf(layout, digest string) ([]v1.Hash, error) {
 	return out, nil
 }
 
-// Verify reads all of an image's blobs. The error names the image, and of a damaged blob the digests (MismatchError).
+// Verify reads all of an image's blobs. The error names the image and, for a damaged blob, the
+// digests (MismatchError).
 func Verify(imageDir string, image Image) error {
 	layout := LayoutDir(imageDir)
 	blobs, err := blobsOf(layout, image.Digest)
@@ -48,12 +49,12 @@ func Verify(imageDir string, image Image) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("image %s: %w; build it again with: regiond image build --components --refresh", image.Reference(), err)
+		return fmt.Errorf("image %s: %w; rebuild it with: regiond image build --components --refresh", image.Reference(), err)
 	}
 	return nil
 }
 
-// collectGarbage removes blobs that no kept set needs, and an index's entries with them.
+// collectGarbage removes blobs that no kept set needs, and their entries in the index.
 func collectGarbage(imageDir string) error {
 	layout := LayoutDir(imageDir)
 	sets, err := Kept(imageDir)
@@ -65,14 +66,14 @@ func collectGarbage(imageDir string) error {
 		for _, name := range set.Names() {
 			blobs, err := blobsOf(layout, set.Images[name].Digest)
 			if err != nil {
-				continue // nothing of it can be used; its release is built again
+				continue // unusable; its release will be rebuilt
 			}
 			for _, blob := range blobs {
 				needed[blob.Hex] = true
 			}
 		}
 	}
-	// Not served any more before it is gone.
+	// Stop serving a blob before removing it.
 	if err := writeIndex(imageDir); err != nil {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 	"reflect"
 )
 
-// heldDir is where the sets are that someone runs, beside those that were built last.
+// heldDir is the folder of the sets that holders run, beside the latest builds.
 const heldDir = "held"
 
-// Hold keeps the images of a set in an images folder for a holder, e.g. the cluster that runs them, whatever is built later. It
-// replaces what the holder held before.
+// Hold keeps the images of a set in an images folder for a holder, e.g. the cluster that runs them,
+// whatever is built later. It replaces the set that the holder held before.
 func Hold(imageDir, holder string, set Set) error {
 	file := heldFile(imageDir, holder)
 	if was, err := readSet(file); err == nil && reflect.DeepEqual(was, set) {
@@ -28,8 +28,8 @@ func Hold(imageDir, holder string, set Set) error {
 	return nil
 }
 
-// LetGo ends what Hold began.
-func LetGo(imageDir, holder string) error {
+// Unhold releases the set that Hold kept for a holder.
+func Unhold(imageDir, holder string) error {
 	if err := os.Remove(heldFile(imageDir, holder)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("images that %s ran: %w", holder, err)
 	}
@@ -40,7 +40,7 @@ func heldFile(imageDir, holder string) string {
 	return filepath.Join(LayoutDir(imageDir), heldDir, holder+".json")
 }
 
-// held sets of all holders.
+// held returns the held sets of all holders.
 func held(imageDir string) ([]Set, error) {
 	files, err := filepath.Glob(filepath.Join(LayoutDir(imageDir), heldDir, "*.json"))
 	if err != nil {

@@ -29,7 +29,7 @@ type layer struct {
 	media          types.MediaType
 }
 
-// built is a layer in a build's folder: its tree in fs, and this file once it is whole.
+// built is a layer in a build's folder: its tree in fs, and this file once it is complete.
 type built struct {
 	Digest v1.Hash     `json:"digest"`
 	DiffID v1.Hash     `json:"diffID"`
@@ -46,8 +46,8 @@ const (
 	layerFile  = "layer.json"
 	archiveDir = "archives" // packages, kept until the build is done
 	rootDir    = "root"     // where layers are mounted
-	workDir    = "work"     // overlayfs's
-	scratchDir = "scratch"  // upper folder of what leaves nothing behind
+	workDir    = "work"     // for overlayfs
+	scratchDir = "scratch"  // upper folder of commands whose output files are discarded
 )
 
 // stack lists a layer and those below it, topmost first.
@@ -66,11 +66,11 @@ func (r *recipe) stack(name string) []string {
 	return nil
 }
 
-// ensureLayer makes a layer unless this build has it.
+// ensureLayer builds a layer unless this build has it.
 func (b *build) ensureLayer(ctx context.Context, name string) error {
 	dir := filepath.Join(b.dir, name)
 	below := b.stack(name)[1:]
-	// A layer that stands on one that was rebuilt may not fit it any more.
+	// A layer above a rebuilt one may no longer fit it.
 	if !slices.ContainsFunc(below, func(l string) bool { return b.fresh[l] }) {
 		if done, err := readBuilt(b.layout, dir); err == nil {
 			b.layers[name] = done
@@ -120,7 +120,7 @@ func (b *build) ensureLayer(ctx context.Context, name string) error {
 	return err
 }
 
-// readBuilt reads what an earlier run of this build finished.
+// readBuilt reads a layer that an earlier run of this build finished.
 func readBuilt(layout, dir string) (*built, error) {
 	content, err := os.ReadFile(filepath.Join(dir, layerFile))
 	if err != nil {
@@ -136,7 +136,7 @@ func readBuilt(layout, dir string) (*built, error) {
 	return &done, nil
 }
 
-// bootstrap makes the base layer's tree. The lists of packages stay in it for the layers above, and
+// bootstrap creates the base layer's tree. The package lists stay in it for the layers above, and
 // so do the build's own files; packing leaves them out.
 func (b *build) bootstrap(ctx context.Context, name string) error {
 	users, script := filepath.Join(b.dir, "users"), filepath.Join(b.dir, "base.sh")
@@ -150,7 +150,7 @@ func (b *build) bootstrap(ctx context.Context, name string) error {
 	args := []string{
 		"--mode=root", "--variant=minbase", "--architectures=amd64", "--format=directory", "--keyring=" + debian.Keyring, "--skip=cleanup/apt",
 		`--aptopt=Apt::Install-Recommends "false"`, `--aptopt=Acquire::Retries "3"`,
-		// The result of a build that was cut short is never used, so nothing has to be synced.
+		// The result of an interrupted build is never used, so nothing needs to be synced.
 		"--dpkgopt=force-unsafe-io",
 	}
 	if b.expired {
@@ -166,18 +166,18 @@ func (b *build) bootstrap(ctx context.Context, name string) error {
 	}
 	err := debian.Command{Name: "mmdebstrap", Dir: b.dir, Args: args, Env: b.env("TMPDIR=" + b.dir), Lines: b.debug}.Run(ctx)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w; is Debian's archive reachable, or a mirror of it given?", err)
+		return fmt.Errorf("%w; check that Debian's archive is reachable, or pass a mirror", err)
 	}
 	return err
 }
 
-// install makes the tree of another layer.
+// install creates the tree of a layer above base.
 func (b *build) install(ctx context.Context, name string) error {
 	below := b.stack(name)[1:]
 	err := b.enter(ctx, below, filepath.Join(name, treeDir), b.debug, nil, append([]string{"apt-get", "--yes", "--no-install-recommends",
 		"-o", "Dpkg::Options::=--force-unsafe-io", "-o", "APT::Keep-Downloaded-Packages=true", "install"}, b.packages[name]...)...)
 	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w; Debian may have replaced packages since this build began: try again with --refresh", err)
+		return fmt.Errorf("%w; Debian may have replaced packages since this build began; retry with --refresh", err)
 	}
 	return err
 }
@@ -188,13 +188,13 @@ func (b *build) enter(ctx context.Context, below []string, upper string, lines f
 	for _, name := range below {
 		lower = append(lower, filepath.Join(name, treeDir))
 	}
-	// Relative paths: the overlay's options give colons and commas a meaning.
+	// Relative paths, because colons and commas have a meaning in the overlay's options.
 	args := append([]string{"-c", embedded("enter.sh"), "enter.sh", strings.Join(lower, ":"), upper, workDir, rootDir, archiveDir}, command...)
 	return debian.Command{Name: "sh", Dir: b.dir, Args: args, Env: b.env(), Lines: lines, Stdout: stdout}.Run(ctx)
 }
 
-// look runs a command in layers and returns what it prints. What it writes to files is lost.
-func (b *build) look(ctx context.Context, layers []string, command ...string) (string, error) {
+// query runs a command in layers and returns its output. Files that it writes are discarded.
+func (b *build) query(ctx context.Context, layers []string, command ...string) (string, error) {
 	if err := os.RemoveAll(filepath.Join(b.dir, scratchDir)); err != nil {
 		return "", err
 	}
@@ -213,7 +213,7 @@ func (b *build) debug(line string) {
 
 // installed lists the packages of a layer and those below.
 func (b *build) installed(ctx context.Context, name string) (debian.Lock, error) {
-	text, err := b.look(ctx, b.stack(name), "dpkg-query", "--show", "--showformat", "${Package}=${Version}\n")
+	text, err := b.query(ctx, b.stack(name), "dpkg-query", "--show", "--showformat", "${Package}=${Version}\n")
 	if err != nil {
 		return nil, err
 	}
@@ -224,21 +224,21 @@ func (b *build) installed(ctx context.Context, name string) (debian.Lock, error)
 	return lock, nil
 }
 
-// download is how many bytes of packages apt will fetch for all layers above base.
+// download returns how many bytes of packages apt will fetch for all layers above base.
 func (b *build) download(ctx context.Context) (int64, error) {
 	command := []string{"apt-get", "--yes", "--no-install-recommends", "--print-uris", "install"}
 	command = append(command, b.packages[layerCommon]...)
 	for _, i := range b.recipe.built() {
 		command = append(command, b.packages[i.name]...)
 	}
-	text, err := b.look(ctx, b.stack(layerBase), command...)
+	text, err := b.query(ctx, b.stack(layerBase), command...)
 	if err != nil {
 		return 0, err
 	}
 	return urisSize(text), nil
 }
 
-// urisSize adds up the sizes in apt-get's list of what it would fetch: 'URI' file size hash.
+// urisSize adds up the sizes in the list that apt-get --print-uris prints: 'URI' file size hash.
 func urisSize(text string) int64 {
 	var sum int64
 	for line := range strings.Lines(text) {

@@ -19,13 +19,15 @@ type Options map[string]map[string]Section
 type Section struct {
 	// Options by name, sorted, with underscores.
 	Options []string `json:"options"`
-	// Deprecated names that are still taken: the name now, as SECTION.OPTION if it is in another section.
+	// Deprecated maps names that are still accepted to the current name, as SECTION.OPTION if it is in
+	// another section.
 	Deprecated map[string]string `json:"deprecated,omitempty"`
-	// Types of the options that do not take any text: {"type": "integer", "min": 1}. See recipe/options.py.
+	// Types of the options that do not accept arbitrary text: {"type": "integer", "min": 1}. See
+	// recipe/options.py.
 	Types map[string]json.RawMessage `json:"types,omitempty"`
 }
 
-// ReadOptions returns what was extracted from a release's images.
+// ReadOptions returns the options that were extracted from a release's images.
 func ReadOptions(imageDir, release string) (Options, error) {
 	path := filepath.Join(LayoutDir(imageDir), release+optionsSuffix)
 	content, err := os.ReadFile(path)
@@ -46,7 +48,8 @@ func ParseOptions(content []byte) (Options, error) {
 	return out, err
 }
 
-// encode writes options as a file: a name or a type a line, so that two releases can be compared.
+// encode returns options as a file with one name or type per line, so that releases can be
+// compared.
 func (o Options) encode() ([]byte, error) {
 	content, err := json.MarshalIndent(o, "", " ")
 	if err != nil {
@@ -62,10 +65,10 @@ func (o Options) encode() ([]byte, error) {
 	return append(content, '\n'), nil
 }
 
-// indentedType is a type, of whose items a list may say more.
+// indentedType matches an indented type, including the type of a list's items.
 var indentedType = regexp.MustCompile(`\{\s*"type":(?:[^{}]|\{[^{}]*\})*\}`)
 
-// extractOptions asks the packages of each project.
+// extractOptions reads the options from the packages of each project.
 func (b *build) extractOptions(ctx context.Context) (Options, error) {
 	out := Options{}
 	for _, project := range slices.Sorted(maps.Keys(b.options)) {
@@ -79,7 +82,7 @@ func (b *build) extractOptions(ctx context.Context) (Options, error) {
 		}
 		b.config.report("", "read the options of %s", project)
 		command := append([]string{"python3", "-c", embedded("options.py")}, b.options[project]...)
-		text, err := b.look(ctx, b.stack(project), command...)
+		text, err := b.query(ctx, b.stack(project), command...)
 		if err != nil {
 			return nil, fmt.Errorf("options of %s: %w", project, err)
 		}
@@ -92,7 +95,8 @@ func (b *build) extractOptions(ctx context.Context) (Options, error) {
 	return out, nil
 }
 
-// diff lists options that only the other has (+) and that only this has (-), as +PROJECT.SECTION.OPTION, sorted by name.
+// diff lists options that only other has (+) and that only o has (-), as +PROJECT.SECTION.OPTION,
+// sorted by name.
 func (o Options) diff(other Options) []string {
 	known, now := o.names(), other.names()
 	all := maps.Clone(known)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What a build writes is what regiond carries: the files are copied from one to the other.
-func TestOptionsAreWrittenAsTheyAreCarried(t *testing.T) {
+// A build writes options in the form in which regiond embeds them, so that the files can be copied.
+func TestOptionsAreWrittenAsEmbedded(t *testing.T) {
 	for _, release := range []string{"epoxy", "gazpacho"} {
 		carried, err := os.ReadFile("../../components/configgen/options/" + release + ".json")
 		if err != nil {
@@ -21,10 +21,10 @@ func TestOptionsAreWrittenAsTheyAreCarried(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(written) != string(carried) {
-			t.Errorf("%s: %d bytes, carried are %d", release, len(written), len(carried))
+			t.Errorf("%s: got %d bytes, want the embedded %d", release, len(written), len(carried))
 		}
 		if kind := string(options["nova"]["pci"].Types["alias"]); kind == "" {
-			t.Errorf("%s: the options have no types", release)
+			t.Errorf("%s: nova's pci.alias has no type", release)
 		}
 	}
 }

@@ -19,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sourceDate (seconds since 1970, the day Debian 13 was released) is the time of everything that a build itself makes. What
-// packages bring keeps its time: compiled Python files are good only as long as their sources' times stay.
+// sourceDate (seconds since 1970, the day Debian 13 was released) is the time of every file that
+// the build itself creates. Packages' files keep their times: compiled Python files are valid only
+// while the times of their sources do not change.
 const sourceDate = 1754697600
 
 // Whiteouts of image layers (image-spec, layer.md).
@@ -36,13 +37,13 @@ const maxAttribute = 1 << 16
 type packer struct {
 	tar  *tar.Writer
 	root string
-	// below are the trees of the layers below.
+	// below has the trees of the layers below.
 	below []string
-	// made is when the build began: what is as new was made by it.
+	// made is when the build began: files that are as new were created by it.
 	made time.Time
-	// dropped tells what is left out.
+	// dropped reports whether a path is left out.
 	dropped func(path string) bool
-	// links are the paths of files with several names, by inode.
+	// links has the paths of files with several names, by inode.
 	links map[uint64]string
 }
 
@@ -54,7 +55,7 @@ func packLayer(layout, upper string, below []string, made time.Time, dropped fun
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("layer of %s: %w", upper, errors.Join(err, blob.drop()))
+			err = fmt.Errorf("layer of %s: %w", upper, errors.Join(err, blob.discard()))
 		}
 	}()
 	compressed, err := zstd.NewWriter(blob)
@@ -99,7 +100,8 @@ func (p *packer) add(file string, entry fs.DirEntry, err error) error {
 	if err := unix.Lstat(file, &stat); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	// How overlayfs marks what it hides (Documentation/filesystems/overlayfs.rst, "whiteouts and opaque directories").
+	// overlayfs marks hidden files this way (Documentation/filesystems/overlayfs.rst, "whiteouts and
+	// opaque directories").
 	if stat.Mode&unix.S_IFMT == unix.S_IFCHR && stat.Rdev == 0 {
 		return p.empty(path.Join(path.Dir(name), whiteout+path.Base(name)))
 	}
@@ -123,7 +125,8 @@ func (p *packer) add(file string, entry fs.DirEntry, err error) error {
 	return nil
 }
 
-// hides tells whether a layer below has the path: overlayfs marks every new folder, also where there is nothing to hide.
+// hides reports whether a layer below has the path: overlayfs marks every new folder, even if there
+// is nothing to hide.
 func (p *packer) hides(name string) bool {
 	for _, tree := range p.below {
 		if _, err := os.Lstat(filepath.Join(tree, name)); err == nil {
@@ -133,7 +136,7 @@ func (p *packer) hides(name string) bool {
 	return false
 }
 
-// header of an entry, nil for what no image needs: sockets, pipes and devices.
+// header returns the header of an entry; nil for sockets, pipes and devices, which no image needs.
 func (p *packer) header(file, name string, entry fs.DirEntry, stat *unix.Stat_t) (*tar.Header, error) {
 	info, err := entry.Info()
 	if err != nil {
@@ -144,7 +147,7 @@ func (p *packer) header(file, name string, entry fs.DirEntry, stat *unix.Stat_t)
 		ModTime: p.time(info.ModTime()), Format: tar.FormatPAX,
 	}
 	if info.Mode().IsRegular() {
-		// No program of a container is to become another user.
+		// No program in a container may become another user.
 		h.Mode &^= unix.S_ISUID | unix.S_ISGID
 	}
 	switch {
@@ -169,7 +172,8 @@ func (p *packer) header(file, name string, entry fs.DirEntry, stat *unix.Stat_t)
 	return h, err
 }
 
-// time of an entry: whole seconds, and of what the build made always the same.
+// time returns the time of an entry: in whole seconds, and constant for files that the build
+// created.
 func (p *packer) time(t time.Time) time.Time {
 	if !t.Before(p.made) {
 		return time.Unix(sourceDate, 0)
@@ -186,7 +190,7 @@ func (p *packer) content(file string) error {
 	return errors.Join(err, f.Close())
 }
 
-// empty writes an empty file, as whiteouts are.
+// empty writes an empty file, e.g. a whiteout.
 func (p *packer) empty(name string) error {
 	return p.tar.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, ModTime: time.Unix(sourceDate, 0), Format: tar.FormatPAX})
 }

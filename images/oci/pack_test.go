@@ -45,7 +45,7 @@ func entries(t *testing.T, layout string, l layer) ([]string, map[string]*tar.He
 	}
 }
 
-// tree of files: a name that ends with / is a folder.
+// makeTree creates a tree of files: a name that ends with / is a folder.
 func makeTree(t *testing.T, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
@@ -93,11 +93,11 @@ func TestPack(t *testing.T) {
 		t.Errorf("layer has\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
 	if got := headers["usr/bin/sudo"].ModTime.Unix(); got != sourceDate {
-		t.Errorf("time of what the build made: %d, want %d", got, sourceDate)
+		t.Errorf("time of a file of the build: got %d, want %d", got, sourceDate)
 	}
 	// A compiled Python file names its source's time.
 	if got := headers["etc/nova/api-paste.ini"].ModTime.Unix(); got != packaged.Unix() {
-		t.Errorf("time of what a package brought: %d, want %d", got, packaged.Unix())
+		t.Errorf("time of a package's file: got %d, want %d", got, packaged.Unix())
 	}
 	again, err := packLayer(layout, root, nil, made, dropped)
 	if err != nil || again != l {
@@ -105,7 +105,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A real overlay file system says how it marks what it hides.
+// A real overlay file system shows how it marks hidden files.
 func TestPackWhiteouts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("overlay file systems are mounted by root only")
@@ -122,7 +122,7 @@ func TestPackWhiteouts(t *testing.T) {
 		return errors.Join(
 			os.Remove(filepath.Join(root, "a/gone")),
 			os.RemoveAll(filepath.Join(root, "b")),
-			// Removed and made again: what was in it stays hidden.
+			// Removed and created again: its former content stays hidden.
 			os.RemoveAll(filepath.Join(root, "c")), os.Mkdir(filepath.Join(root, "c"), 0o755), os.WriteFile(filepath.Join(root, "c/new"), nil, 0o644),
 			os.Mkdir(filepath.Join(root, "fresh"), 0o755),
 			os.Remove(filepath.Join(root, "d")), os.Mkdir(filepath.Join(root, "d"), 0o755),

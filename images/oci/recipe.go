@@ -11,11 +11,11 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// revision of what Go code does to images beyond the embedded files. It goes into the key: raise it when the code changes
-// what it makes.
+// revision of the Go code's own contribution to images, beyond the embedded files. It is part of
+// the key: raise it when the code builds different images.
 const revision = "1"
 
-// Layers that others stand on.
+// Layers that others build on.
 const (
 	layerBase   = "base"
 	layerCommon = "common"
@@ -24,19 +24,19 @@ const (
 //go:embed recipe
 var recipeFiles embed.FS
 
-// recipe is what a release's images are made of.
+// recipe is what a release's images are built from.
 type recipe struct {
 	release string // of OpenStack
 	suite   string // release of Debian
-	// expired lists of packages are taken.
+	// expired package lists are accepted.
 	expired bool
-	// borrowed maps images to the release whose image is taken.
+	// borrowed maps images to the release that they are borrowed from.
 	borrowed map[string]string
 	images   []imageRecipe
 	users    map[string]int
 	packages map[string][]string // of each layer
 	exclude  []string            // dpkg path-exclude patterns
-	drop     []string            // patterns of what does not get into an image
+	drop     []string            // patterns of files that are left out of images
 	options  map[string][]string // patterns of namespaces of each project
 	lock     debian.Lock         // versions that were tested
 	key      string
@@ -47,7 +47,7 @@ type imageRecipe struct {
 	name, below, user, main string
 }
 
-// Releases of OpenStack that there are recipes for. The first is the default.
+// Releases returns the releases of OpenStack that have recipes. The first is the default.
 func Releases() []string {
 	var out []string
 	for _, line := range debian.Lines(embedded("releases")) {
@@ -57,7 +57,7 @@ func Releases() []string {
 	return out
 }
 
-// ImageNames are the images of a release.
+// ImageNames returns the names of a release's images.
 func ImageNames(release string) ([]string, error) {
 	r, err := recipeOf(release)
 	if err != nil {
@@ -66,7 +66,8 @@ func ImageNames(release string) ([]string, error) {
 	return r.names(), nil
 }
 
-// Debian is the release of Debian whose packages a release of OpenStack is built from, "" for an unknown one.
+// Debian returns the release of Debian that a release of OpenStack is built from, "" for an unknown
+// one.
 func Debian(release string) string {
 	r, err := recipeOf(release)
 	if err != nil {
@@ -75,7 +76,8 @@ func Debian(release string) string {
 	return r.suite
 }
 
-// embedded returns a file of the recipe; one that is missing is empty, which parsing refuses.
+// embedded returns a file of the recipe; a missing file is returned as empty, which parsing
+// refuses.
 func embedded(name string) string {
 	content, err := recipeFiles.ReadFile("recipe/" + name)
 	if err != nil {
@@ -192,7 +194,7 @@ func parseImages(text string, users map[string]int) ([]imageRecipe, error) {
 	return out, nil
 }
 
-// names of all images.
+// names returns the names of all images.
 func (r *recipe) names() []string {
 	var out []string
 	for _, i := range r.images {
@@ -201,12 +203,12 @@ func (r *recipe) names() []string {
 	return out
 }
 
-// built are the images that are not taken from another release.
+// built returns the images that are not borrowed from another release.
 func (r *recipe) built() []imageRecipe {
 	return slices.DeleteFunc(slices.Clone(r.images), func(i imageRecipe) bool { return r.borrowed[i.name] != "" })
 }
 
-// hash of all that decides what is built, except for versions of packages.
+// hash covers everything that determines what is built, except for versions of packages.
 func (r *recipe) hash(file func(string) string) string {
 	k := debian.NewKey(revision, r.release, r.suite)
 	for _, name := range []string{"users", "images", "base.sh", "enter.sh", "options.py"} {
@@ -223,11 +225,11 @@ func (r *recipe) hash(file func(string) string) string {
 	return k.Sum()
 }
 
-// dropped tells whether a path is left out of images, by itself or with a folder that it is in.
+// dropped reports whether a path is left out of images, by itself or with a folder that it is in.
 func (r *recipe) dropped(name string) bool {
 	for dir := name; dir != "." && dir != "/" && dir != ""; dir = path.Dir(dir) {
 		for _, pattern := range r.drop {
-			// Patterns were checked when they were read.
+			// parse has checked the patterns.
 			if match, err := path.Match(pattern, dir); err == nil && match {
 				return true
 			}

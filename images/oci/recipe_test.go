@@ -22,16 +22,16 @@ func TestRecipes(t *testing.T) {
 		}
 		for _, i := range r.built() {
 			if r.lock[i.main] == "" {
-				t.Errorf("%s.lock: no version of %s, whose version image %s bears", release, i.main, i.name)
+				t.Errorf("%s.lock: no version of %s, which gives image %s its version", release, i.main, i.name)
 			}
 		}
 	}
 	if _, err := recipeOf("zed"); err == nil || !strings.Contains(err.Error(), "epoxy") {
-		t.Errorf("unknown release: %v, want the known ones", err)
+		t.Errorf("unknown release: got error %v, want one that lists the known ones", err)
 	}
 }
 
-// testFiles are a small recipe.
+// testFiles returns the files of a small recipe.
 func testFiles() map[string]string {
 	return map[string]string{
 		"releases": "# c\nold bookworm\nnew trixie b=old expired\n", "users": "u 5\n", "images": "a base u pa\nb common u pb\n",
@@ -51,10 +51,10 @@ func TestRecipeParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.suite != "trixie" || !r.expired || r.borrowed["b"] != "old" || len(r.built()) != 1 || r.built()[0].name != "a" {
-		t.Errorf("release: %+v", r)
+		t.Errorf("got %+v, want trixie, expired, b borrowed from old, and a built", r)
 	}
 	if got := r.stack("b"); !slices.Equal(got, []string{"b", "common", "base"}) {
-		t.Errorf("stack of b: %q", got)
+		t.Errorf("stack of b: got %q", got)
 	}
 	if got := r.stack("a"); !slices.Equal(got, []string{"a", "base"}) {
 		t.Errorf("stack of a: %q", got)
@@ -83,7 +83,8 @@ func TestRecipeRefusesNonsense(t *testing.T) {
 	}
 }
 
-// What decides the images' content changes the key; a lock file, which is only compared, does not.
+// Everything that determines the images' content changes the key; a lock file, which is only
+// compared, does not.
 func TestRecipeKey(t *testing.T) {
 	base, err := parseTest("new", testFiles())
 	if err != nil {
@@ -108,7 +109,7 @@ func TestRecipeKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (r.key == base.key) != c.same {
-			t.Errorf("%s: key is the same: %v, want %v", c.file, !c.same, c.same)
+			t.Errorf("%s: got the same key: %t, want %t", c.file, !c.same, c.same)
 		}
 	}
 }
@@ -131,7 +132,7 @@ func TestDropped(t *testing.T) {
 func TestURIsSize(t *testing.T) {
 	text := "Reading package lists...\n'http://d/a_1.deb' a_1.deb 100 SHA256:00\n'http://d/b_1.deb' b_1.deb 2300 SHA256:00\nW: 1 2 3\n"
 	if got := urisSize(text); got != 2400 {
-		t.Errorf("%d bytes, want 2400", got)
+		t.Errorf("got %d bytes, want 2400", got)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestOptionsDiff(t *testing.T) {
 		t.Errorf("diff %q, want %q", got, want)
 	}
 	if got := known.diff(known); got != nil {
-		t.Errorf("diff with itself: %q", got)
+		t.Errorf("diff with itself: got %q, want none", got)
 	}
 }
 
@@ -162,9 +163,9 @@ func TestLockedErrorNamesChanges(t *testing.T) {
 func TestCurrentOfNothing(t *testing.T) {
 	_, err := Current(t.TempDir(), "epoxy")
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "regiond image build --components --openstack epoxy") {
-		t.Errorf("error %v, want what to do", err)
+		t.Errorf("got error %v, want fs.ErrNotExist with the command that builds them", err)
 	}
 	if sets, err := List(t.TempDir()); err != nil || sets != nil {
-		t.Errorf("list %v, %v, want nothing", sets, err)
+		t.Errorf("list: got %v, error %v, want nothing", sets, err)
 	}
 }

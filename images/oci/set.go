@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Registry is the name that images are pulled by. No DNS server knows it: containerd is told where it is.
+// Registry is the host name that images are pulled from. It is not in DNS: containerd's
+// configuration has its address.
 const Registry = "registry.regiond.dev"
 
 // Names below the images folder.
@@ -24,19 +25,19 @@ const (
 	previousSuffix = ".previous.json"
 )
 
-// Set is the images of a release of OpenStack.
+// Set is the set of images of one release of OpenStack.
 type Set struct {
 	Release string `json:"release"`
 	// Debian is the release of Debian whose packages are in them.
 	Debian string `json:"debian"`
-	// Recipe is the key of the recipe that they were made by.
+	// Recipe is the key of the recipe that they were built from.
 	Recipe string    `json:"recipe"`
 	Built  time.Time `json:"built"`
 	// Images by name, e.g. keystone.
 	Images map[string]Image `json:"images"`
 }
 
-// Image is one of a set.
+// Image is one image of a set.
 type Image struct {
 	// Repository in the registry, e.g. openstack/epoxy/keystone.
 	Repository string `json:"repository"`
@@ -44,17 +45,18 @@ type Image struct {
 	Digest string `json:"digest"`
 	// Version of its main package in Debian, e.g. 2:27.0.0-3.
 	Version string `json:"version"`
-	// Bytes of all its blobs, of which images share some.
+	// Bytes of all its blobs; images share blobs.
 	Bytes int64 `json:"bytes"`
 }
 
-// Reference is what the image is pulled by.
+// Reference returns the reference that the image is pulled by.
 func (i Image) Reference() string { return Registry + "/" + i.Repository + "@" + i.Digest }
 
-// LayoutDir is the OCI image layout in an images folder.
+// LayoutDir returns the path of the OCI image layout in an images folder.
 func LayoutDir(imageDir string) string { return filepath.Join(imageDir, ociDir) }
 
-// Current returns the set that a release's clusters are to run. The error is fs.ErrNotExist if there is none.
+// Current returns the set that a release's clusters should run. The error is fs.ErrNotExist if
+// there is none.
 func Current(imageDir, release string) (Set, error) {
 	set, err := readSet(filepath.Join(LayoutDir(imageDir), release+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,8 +66,8 @@ func Current(imageDir, release string) (Set, error) {
 	return set, err
 }
 
-// List returns the current sets of all releases, in the order of the recipes. What can't be read is named in the error;
-// the list is good all the same.
+// List returns the current sets of all releases, in the order of the recipes. The error names the
+// sets that can't be read; the list of the others is valid all the same.
 func List(imageDir string) ([]Set, error) {
 	var out []Set
 	var errs []error
@@ -81,7 +83,8 @@ func List(imageDir string) ([]Set, error) {
 	return out, errors.Join(errs...)
 }
 
-// Kept returns all sets whose images must be there: the current ones, the one before each, and what clusters hold.
+// Kept returns all sets whose images must be kept: the current ones, the one before each, and those
+// that clusters hold.
 func Kept(imageDir string) ([]Set, error) {
 	files, err := filepath.Glob(filepath.Join(LayoutDir(imageDir), "*.json"))
 	if err != nil {
@@ -110,7 +113,7 @@ func readSet(file string) (Set, error) {
 	}
 	var set Set
 	if err := json.Unmarshal(content, &set); err != nil {
-		return Set{}, fmt.Errorf("component images: %s: %w; remove it and build again", file, err)
+		return Set{}, fmt.Errorf("component images: %s: %w; remove it and rebuild the images", file, err)
 	}
 	return set, nil
 }
@@ -118,5 +121,5 @@ func readSet(file string) (Set, error) {
 // Names of the set's images, sorted.
 func (s Set) Names() []string { return slices.Sorted(maps.Keys(s.Images)) }
 
-// sameImages as another set.
+// sameImages reports whether both sets have the same images.
 func (s Set) sameImages(other Set) bool { return maps.Equal(s.Images, other.Images) }

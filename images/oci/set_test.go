@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// publishSet makes a set of one layer each the current one, as a build does.
+// publishSet makes a set of images of one layer each the current one, as a build does.
 func publishSet(t *testing.T, dir, release string, contents map[string]string) Set {
 	t.Helper()
 	set := Set{Release: release, Images: map[string]Image{}}
@@ -55,7 +55,8 @@ func testImage(layout, content string) (Image, error) {
 	return Image{Digest: manifest.String(), Version: "1", Bytes: size}, err
 }
 
-// The set before the current one is kept: its images may run still. The one before that is removed.
+// The set before the current one is kept, because its images may still be running. The one before
+// that is removed.
 func TestPublish(t *testing.T) {
 	dir := t.TempDir()
 	first := publishSet(t, dir, "epoxy", map[string]string{"keystone": "one", "nova": "n"})
@@ -68,7 +69,7 @@ func TestPublish(t *testing.T) {
 	}
 	third := publishSet(t, dir, "epoxy", map[string]string{"keystone": "three", "nova": "n"})
 	if err := Verify(dir, first.Images["keystone"]); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the set before the last but one: %v, want it gone", err)
+		t.Errorf("the set before the previous one: got error %v, want it gone", err)
 	}
 	if err := errors.Join(Verify(dir, second.Images["keystone"]), Verify(dir, third.Images["keystone"]), Verify(dir, third.Images["nova"])); err != nil {
 		t.Error(err)
@@ -81,11 +82,12 @@ func TestPublish(t *testing.T) {
 	}
 	list, err := List(dir)
 	if err != nil || len(list) != 1 || !slices.Equal(list[0].Names(), []string{"keystone", "nova"}) {
-		t.Errorf("list %v, %v", list, err)
+		t.Errorf("list: got %v, error %v", list, err)
 	}
 }
 
-// What a cluster runs is kept however often its release is built, until it lets go of it.
+// The images that a cluster runs are kept however often its release is built, until the cluster
+// releases them.
 func TestHeldImagesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	publish := func(content string) Set { return publishSet(t, dir, "epoxy", map[string]string{"keystone": content}) }
@@ -104,18 +106,18 @@ func TestHeldImagesAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if manifest, err := index.IndexManifest(); err != nil || len(manifest.Manifests) != 3 {
-		t.Errorf("served: %v, %v, want the current image, the one before and the one that is held", manifest, err)
+		t.Errorf("served: got %v, %v; want the current image, the previous one and the held one", manifest, err)
 	}
-	if err := errors.Join(LetGo(dir, "lab"), LetGo(dir, "lab")); err != nil {
+	if err := errors.Join(Unhold(dir, "lab"), Unhold(dir, "lab")); err != nil {
 		t.Fatal(err)
 	}
 	publish("five")
 	if err := Verify(dir, runs.Images["keystone"]); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nobody holds the image: %v, want it gone", err)
+		t.Errorf("after Unhold: got error %v, want the image gone", err)
 	}
 }
 
-// go-containerregistry reads the layout, and finds all its parts as they are described.
+// go-containerregistry reads the layout and validates all its parts.
 func TestLayoutIsSound(t *testing.T) {
 	dir := t.TempDir()
 	set := publishSet(t, dir, "epoxy", map[string]string{"keystone": "one", "nova": "two"})
@@ -136,12 +138,12 @@ func TestLayoutIsSound(t *testing.T) {
 			t.Errorf("%s: %v", d.Digest, err)
 		}
 		if name := d.Annotations[AnnotationName]; name != set.Images["keystone"].Reference() && name != set.Images["nova"].Reference() {
-			t.Errorf("name %q", name)
+			t.Errorf("got the name %q, want the reference of one of the images", name)
 		}
 	}
 }
 
-// A release's images are not taken away by the next set of another.
+// A new set of one release does not remove the images of another.
 func TestGarbageOfSeveralReleases(t *testing.T) {
 	dir := t.TempDir()
 	epoxy := publishSet(t, dir, "epoxy", map[string]string{"glance": "one"})
@@ -183,19 +185,19 @@ func TestVerifyNamesDamage(t *testing.T) {
 	}
 }
 
-// A set that has an image of another release follows that release.
-func TestRenewBorrowed(t *testing.T) {
+// A set that borrows an image follows the release that it is borrowed from.
+func TestUpdateBorrowed(t *testing.T) {
 	dir := t.TempDir()
 	old := publishSet(t, dir, "epoxy", map[string]string{"glance": "one"}).Images["glance"]
 	set := publishSet(t, dir, "gazpacho", map[string]string{"nova": "n"})
 	set.Images["glance"] = old
 	b := &build{recipe: &recipe{release: "gazpacho", borrowed: map[string]string{"glance": "epoxy"}}, config: &Config{Dir: dir}, layout: LayoutDir(dir)}
-	same, err := b.renewBorrowed(set, map[string]Image{"glance": old})
+	same, err := b.updateBorrowed(set, map[string]Image{"glance": old})
 	if err != nil || !same.sameImages(set) {
-		t.Errorf("nothing is new: %v, %v", same, err)
+		t.Errorf("with the same borrowed image: got %v, error %v; want the set unchanged", same, err)
 	}
 	latest := publishSet(t, dir, "epoxy", map[string]string{"glance": "two"}).Images["glance"]
-	if _, err := b.renewBorrowed(set, map[string]Image{"glance": latest}); err != nil {
+	if _, err := b.updateBorrowed(set, map[string]Image{"glance": latest}); err != nil {
 		t.Fatal(err)
 	}
 	current, err := Current(dir, "gazpacho")
@@ -203,11 +205,11 @@ func TestRenewBorrowed(t *testing.T) {
 		t.Errorf("current %v, %v, want the other release's latest image", current, err)
 	}
 	if set.Images["glance"] != old {
-		t.Error("the set before was changed")
+		t.Error("the previous set was changed")
 	}
 }
 
-// What is there is used without waiting for a build that holds the folder.
+// A set that exists is used without waiting for a build that holds the folder.
 func TestBuildReusesWithoutLock(t *testing.T) {
 	dir := t.TempDir()
 	set := publishSet(t, dir, "epoxy", map[string]string{"nova": "n"})
@@ -227,14 +229,14 @@ func TestBuildReusesWithoutLock(t *testing.T) {
 	c := Config{Dir: dir, Release: "epoxy", Log: slog.New(slog.DiscardHandler)}
 	result, err := Build(t.Context(), c)
 	if err != nil || !result.Reused || !result.sameImages(set) || len(result.Changes) == 0 {
-		t.Fatalf("%+v, %v, want the set that is there, and what differs from the lock file", result, err)
+		t.Fatalf("got %+v, error %v; want the existing set and its differences from the lock file", result, err)
 	}
 	c.Options = func(string) (Options, error) { return Options{"nova": {"DEFAULT": {Options: []string{"debug"}}}}, nil }
 	if result, err = Build(t.Context(), c); err != nil || !slices.Equal(result.OptionChanges, []string{"-nova.DEFAULT.debug"}) {
-		t.Errorf("%+v, %v, want the option that the packages lack", result, err)
+		t.Errorf("got %+v, error %v; want the option that the packages lack", result, err)
 	}
 	c.Locked = true
 	if _, err := Build(t.Context(), c); err == nil || !strings.Contains(err.Error(), "epoxy.lock") {
-		t.Errorf("locked: %v, want a refusal", err)
+		t.Errorf("locked: got error %v, want a refusal", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// index is what a layout holds, read again when its index.json is another file than before.
+// index is the content of a layout, read again when its index.json has been replaced.
 type index struct {
 	layout string
 
@@ -24,7 +24,7 @@ type index struct {
 	images map[string]*repository
 }
 
-// repository is the images of one name.
+// repository is the images that share a name.
 type repository struct {
 	manifests map[v1.Hash]bool
 	// media are the media types of all blobs, manifests included.
@@ -43,7 +43,7 @@ func (x *index) read() (map[string]*repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("index of images: %w", err)
 	}
-	// The index is replaced, never written to.
+	// The index is replaced, never modified in place.
 	if x.file != nil && os.SameFile(file, x.file) && file.ModTime().Equal(x.file.ModTime()) {
 		return x.images, nil
 	}
@@ -81,7 +81,8 @@ func parse(layout string) (map[string]*repository, error) {
 	return images, nil
 }
 
-// add reads a manifest. One that is damaged is served all the same: who pulls it finds out, and says which it is.
+// add reads a manifest. A damaged one is served all the same: the client that pulls it detects the
+// damage and names it.
 func (r *repository) add(layout string, d v1.Descriptor) error {
 	r.manifests[d.Digest], r.media[d.Digest] = true, string(d.MediaType)
 	content, err := os.ReadFile(oci.BlobPath(layout, d.Digest))

@@ -1,6 +1,6 @@
-// Package registry serves the component images of package oci to the region's hosts: a read-only registry over an OCI
-// image layout (https://github.com/opencontainers/distribution-spec, the category "pull"). Images are pulled by digest;
-// there are no tags, so none can move.
+// Package registry serves the component images of package oci to the region's hosts: a read-only
+// registry over an OCI image layout (https://github.com/opencontainers/distribution-spec, category
+// "pull"). Images are pulled by digest; there are no tags, so none can move.
 package registry
 
 import (
@@ -18,7 +18,7 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// Codes of errors (distribution-spec, "Error Codes").
+// Error codes (distribution-spec, "Error Codes").
 const (
 	codeBlobUnknown     = "BLOB_UNKNOWN"
 	codeManifestUnknown = "MANIFEST_UNKNOWN"
@@ -27,7 +27,7 @@ const (
 	codeUnknown         = "UNKNOWN"
 )
 
-// Handler serves the layout in a folder, which may be made or replaced while it runs.
+// Handler serves the layout in a folder, which may be created or replaced while it runs.
 func Handler(layout string, log *slog.Logger) http.Handler {
 	return &handler{index: index{layout: layout}, log: log}
 }
@@ -39,13 +39,13 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		refuse(w, http.StatusMethodNotAllowed, codeUnsupported, "this registry is read-only: regiond image build writes its images")
+		refuse(w, http.StatusMethodNotAllowed, codeUnsupported, "this registry is read-only; its images are written by regiond image build")
 		return
 	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/v2/")
 	switch {
 	case !ok:
-		refuse(w, http.StatusNotFound, codeUnsupported, "there is only /v2/")
+		refuse(w, http.StatusNotFound, codeUnsupported, "not found; this registry serves /v2/ only")
 	case rest == "":
 		w.WriteHeader(http.StatusOK)
 	default:
@@ -57,7 +57,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 	images, err := h.index.read()
 	if err != nil {
-		h.log.Error("images are not served", slog.Any("error", err))
+		h.log.Error("read the index of images", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, codeUnknown, "the images' index can't be read; see regiond's log on the seed host")
 		return
 	}
@@ -68,7 +68,7 @@ func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		repository := images[name]
 		if repository == nil {
-			refuse(w, http.StatusNotFound, codeNameUnknown, fmt.Sprintf("no image of %q", name))
+			refuse(w, http.StatusNotFound, codeNameUnknown, fmt.Sprintf("no image named %q", name))
 			return
 		}
 		digest, err := v1.NewHash(reference)
@@ -78,20 +78,21 @@ func (h *handler) object(w http.ResponseWriter, r *http.Request, path string) {
 		}
 		media, ok := repository.media[digest]
 		if manifest := kind.unknown == codeManifestUnknown; !ok || manifest != repository.manifests[digest] {
-			refuse(w, http.StatusNotFound, kind.unknown, fmt.Sprintf("%s is not of %s", digest, name))
+			refuse(w, http.StatusNotFound, kind.unknown, fmt.Sprintf("%s does not belong to %s", digest, name))
 			return
 		}
 		h.blob(w, r, digest, media)
 		return
 	}
-	refuse(w, http.StatusNotFound, codeUnsupported, "there are manifests and blobs")
+	refuse(w, http.StatusNotFound, codeUnsupported, "not found; this registry serves manifests and blobs only")
 }
 
-// blob serves a file of the layout, in part if so asked: containerd continues what was cut.
+// blob serves a file of the layout, or the requested range of it: containerd resumes interrupted
+// pulls.
 func (h *handler) blob(w http.ResponseWriter, r *http.Request, digest v1.Hash, media string) {
 	f, err := os.Open(oci.BlobPath(h.index.layout, digest))
 	if err != nil {
-		h.log.Error("blob is not served", slog.Any("error", err))
+		h.log.Error("read a blob", slog.Any("error", err))
 		status := http.StatusInternalServerError
 		if errors.Is(err, fs.ErrNotExist) {
 			status = http.StatusNotFound
@@ -102,7 +103,7 @@ func (h *handler) blob(w http.ResponseWriter, r *http.Request, digest v1.Hash, m
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		h.log.Error("blob is not served", slog.Any("error", err))
+		h.log.Error("read a blob", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf("%s can't be read; see regiond's log on the seed host", digest))
 		return
 	}
@@ -115,6 +116,6 @@ func (h *handler) blob(w http.ResponseWriter, r *http.Request, digest v1.Hash, m
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// The client may be gone; there is no one left to tell.
+	// An error means that the client is gone; there is nobody left to report it to.
 	_ = json.NewEncoder(w).Encode(map[string]any{"errors": []map[string]string{{"code": code, "message": message}}})
 }

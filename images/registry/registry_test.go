@@ -58,11 +58,11 @@ func newWorld(t *testing.T) *world {
 	w.address = listener.Addr().String()
 	s := serverOf(Config{Layout: oci.LayoutDir(w.imageDir), Certificate: certificate, Clients: w.roots, Log: slog.New(slog.DiscardHandler)}, listener)
 	done := make(chan error, 1)
-	ctx := t.Context() // ends before clean-up
+	ctx := t.Context() // is cancelled before the cleanup
 	go func() { done <- s.Serve(ctx) }()
 	t.Cleanup(func() {
 		if err := <-done; err != nil {
-			t.Errorf("registry ended: %v", err)
+			t.Errorf("registry stopped: %v", err)
 		}
 	})
 	return w
@@ -85,7 +85,7 @@ func (w *world) transport(certificates ...tls.Certificate) http.RoundTripper {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.roots, Certificates: certificates}, DisableKeepAlives: true}
 }
 
-// pull with go-containerregistry's client, the whole content.
+// pull pulls the whole content with go-containerregistry's client.
 func (w *world) pull(t *testing.T, image oci.Image) error {
 	t.Helper()
 	reference, err := name.NewDigest(w.address + "/" + image.Repository + "@" + image.Digest)
@@ -105,7 +105,7 @@ func (w *world) pull(t *testing.T, image oci.Image) error {
 		if err != nil {
 			return err
 		}
-		// The client compares digests as it reads.
+		// The client checks digests as it reads.
 		_, err = io.Copy(io.Discard, r)
 		if err := errors.Join(err, r.Close()); err != nil {
 			return err
@@ -124,12 +124,12 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// Images that are built while the registry runs are served, also when there were none at first.
+// Images that are built while the registry runs are served, even if there were none at first.
 func TestFollowsIndex(t *testing.T) {
 	w := newWorld(t)
 	nowhere := oci.Image{Repository: "openstack/epoxy/nova", Digest: "sha256:" + strings.Repeat("0", 64)}
 	if err := w.pull(t, nowhere); !answered(err, http.StatusNotFound) {
-		t.Errorf("empty layout: %v, want 404", err)
+		t.Errorf("empty layout: got error %v, want 404", err)
 	}
 	first := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "one")}).Images["nova"]
 	if err := w.pull(t, first); err != nil {
@@ -148,23 +148,23 @@ func TestRefusesWithoutCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, client := range map[string]*http.Client{
-		"none":               {Transport: w.transport()},
-		"of another region":  {Transport: w.transport(issue(t, other.Cluster, pki.Client))},
-		"for a server's use": {Transport: w.transport(issue(t, other.Cluster, pki.Server))},
+		"none":                {Transport: w.transport()},
+		"of another region":   {Transport: w.transport(issue(t, other.Cluster, pki.Client))},
+		"for use by a server": {Transport: w.transport(issue(t, other.Cluster, pki.Server))},
 	} {
 		resp, err := client.Get("https://" + w.address + "/v2/")
 		if err == nil {
 			_ = resp.Body.Close()
-			t.Errorf("certificate %s: answered with %s", name, resp.Status)
+			t.Errorf("certificate %s: got the answer %s, want a failed handshake", name, resp.Status)
 		}
 	}
 	resp, err := (&http.Client{Transport: w.transport(w.client)}).Get("https://" + w.address + "/v2/")
 	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Errorf("with a certificate: %v, %v", resp, err)
+		t.Errorf("with a certificate: got %v, error %v; want 200", resp, err)
 	}
 }
 
-// A blob with other content than its digest's is found by who pulls it.
+// A blob whose content does not match its digest is detected by the client that pulls it.
 func TestDamagedBlob(t *testing.T) {
 	w := newWorld(t)
 	image := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")}).Images["nova"]
@@ -198,7 +198,7 @@ func TestAnswers(t *testing.T) {
 	dir := t.TempDir()
 	set := ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": tarFile(t, "n"), "keystone": tarFile(t, "k")})
 	layout := oci.LayoutDir(dir)
-	// Not part of any image.
+	// A blob of no image.
 	stray := strings.Repeat("a", 64)
 	if err := os.WriteFile(filepath.Join(layout, "blobs", "sha256", stray), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
@@ -227,12 +227,12 @@ func TestAnswers(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
 		if w.Code != c.status || (c.code != "" && !strings.Contains(w.Body.String(), c.code)) {
-			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.status, c.code)
+			t.Errorf("%s %s: got %d %s, want %d %s", c.method, c.path, w.Code, w.Body, c.status, c.code)
 		}
 	}
 }
 
-// A pull that was cut continues where it was.
+// An interrupted pull resumes where it stopped.
 func TestPartOfBlob(t *testing.T) {
 	dir := t.TempDir()
 	ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")})
@@ -254,6 +254,6 @@ func TestPartOfBlob(t *testing.T) {
 	Handler(oci.LayoutDir(dir), slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
 	rest, err := io.ReadAll(w.Body)
 	if err != nil || w.Code != http.StatusPartialContent || string(rest) != string(content[10:]) {
-		t.Errorf("%d, %d bytes, %v; want the rest after byte 10", w.Code, len(rest), err)
+		t.Errorf("got status %d, %d bytes, error %v; want 206 and the rest after byte 10", w.Code, len(rest), err)
 	}
 }

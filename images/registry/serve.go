@@ -15,18 +15,19 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Bounds of what clients may take. A host fetches a few blobs at a time.
+// Limits for clients. A host fetches a few blobs at a time.
 const (
 	maxConnections = 256
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = time.Minute
 	maxHeaderBytes = 16 << 10
-	// transferTimeout of one blob: 150 MB to the slowest of 256 hosts over one 1 Gbit/s link take five minutes.
+	// transferTimeout bounds the transfer of one blob: 150 MB to the slowest of 256 hosts over one 1
+	// Gbit/s link take five minutes.
 	transferTimeout = 15 * time.Minute
 	stopTimeout     = 5 * time.Second
 )
 
-// Config of a server.
+// Config configures a server.
 type Config struct {
 	// Address to listen on.
 	Address netip.AddrPort
@@ -34,18 +35,18 @@ type Config struct {
 	Layout string
 	// Certificate of the server.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Clients are the authorities of certificates that hosts show.
+	// Clients are the authorities that sign hosts' client certificates.
 	Clients *x509.CertPool
 	Log     *slog.Logger
 }
 
-// Server is a registry that listens.
+// Server is a listening registry.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
 }
 
-// Listen opens the registry's port. Images may be missing still.
+// Listen opens the registry's port. The images need not exist yet.
 func Listen(c Config) (*Server, error) {
 	listener, err := net.Listen("tcp", c.Address.String())
 	if err != nil {
@@ -65,7 +66,7 @@ func serverOf(c Config, listener net.Listener) *Server {
 			},
 			ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: transferTimeout, IdleTimeout: idleTimeout,
 			MaxHeaderBytes: maxHeaderBytes,
-			ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // handshakes that clients fail
+			ErrorLog:       slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug), // failed handshakes of clients
 		},
 	}
 }

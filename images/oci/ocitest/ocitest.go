@@ -1,4 +1,5 @@
-// Package ocitest makes small component images for tests, with go-containerregistry's own writer of image layouts.
+// Package ocitest creates small component images for tests, with go-containerregistry's writer of
+// image layouts.
 package ocitest
 
 import (
@@ -19,8 +20,8 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// Publish writes a set into an images folder and makes it the current one. contents are the layers of its images, tar
-// files by name.
+// Publish writes a set into an images folder and makes it the current one. contents are the layers
+// of its images, tar files by name.
 func Publish(t testing.TB, imageDir, release string, contents map[string][]byte) oci.Set {
 	t.Helper()
 	set := oci.Set{Release: release, Images: map[string]oci.Image{}}
@@ -52,7 +53,7 @@ func Publish(t testing.TB, imageDir, release string, contents map[string][]byte)
 	return set
 }
 
-// Image of one layer.
+// Image returns an image of one layer.
 func Image(t testing.TB, content []byte) v1.Image {
 	t.Helper()
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
