@@ -11,7 +11,7 @@ import (
 	"regiond.dev/regiond/machine/diskimage"
 )
 
-// assembly is an image in the making.
+// assembly is an image being built.
 type assembly struct {
 	rec     *recipe
 	root    *rootfs
@@ -37,7 +37,7 @@ func (a *assembly) makeSystem(ctx context.Context, agent []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := furnish(ctx, a.rec, a.system, a.version, agent, fetched.ModTime()); err != nil {
+	if err := customize(ctx, a.rec, a.system, a.version, agent, fetched.ModTime()); err != nil {
 		return err
 	}
 	if err := os.Symlink(filepath.Join("..", rootfsDir, a.root.key), filepath.Join(a.out, rootfsLink)); err != nil {
@@ -47,7 +47,8 @@ func (a *assembly) makeSystem(ctx context.Context, agent []byte) error {
 	return err
 }
 
-// makeInitramfs also takes over what else is booted over the network, and the list of packages.
+// makeInitramfs also copies the kernel and loaders that are booted over the network, and the list
+// of packages.
 func (a *assembly) makeInitramfs(ctx context.Context, init *program) error {
 	if err := a.initramfs(ctx, init); err != nil {
 		return err
@@ -65,8 +66,8 @@ func (a *assembly) makeInitramfs(ctx context.Context, init *program) error {
 	return nil
 }
 
-// initramfs joins two archives: that of the modules, which takes longer to compress than all the rest and is
-// cached, and that of regiond-init.
+// initramfs joins two archives: the modules, which are cached because compressing them takes longer
+// than everything else, and regiond-init.
 func (a *assembly) initramfs(ctx context.Context, init *program) error {
 	files, err := moduleFiles(a.rec.modules, a.system, a.kernel)
 	if err != nil {
@@ -95,7 +96,7 @@ func (a *assembly) initramfs(ctx context.Context, init *program) error {
 	return checkInitramfsSize(int64(len(joined)), append(files, initFile))
 }
 
-// moduleArchive returns the cached archive of the modules, and makes it if need be.
+// moduleArchive returns the cached archive of the modules, and creates it if there is none.
 func (a *assembly) moduleArchive(ctx context.Context, files []cpioFile) (string, error) {
 	h := debian.NewKey(imageRevision)
 	for _, f := range files {
@@ -118,7 +119,7 @@ func (a *assembly) moduleArchive(ctx context.Context, files []cpioFile) (string,
 	if err := compressArchive(ctx, next, initramfsDirs, files); err != nil {
 		return "", err
 	}
-	// A file of that name is whole, after a power cut too.
+	// A file of that name is complete, even after a power cut.
 	if err := debian.SyncFS(next); err != nil {
 		return "", fmt.Errorf("initramfs: %w", err)
 	}
@@ -186,8 +187,8 @@ func (a *assembly) makeFilesystems(ctx context.Context) error {
 	return nil
 }
 
-// dataTree is the content of a new data partition: the journal's folder, which journald expects to be
-// its group's, and that of the agent's key.
+// dataTree is the content of a new data partition: the journal's folder, which journald expects to
+// belong to its group, and the folder of the agent's key.
 func (a *assembly) dataTree() (string, error) {
 	tree := filepath.Join(a.work, "data")
 	journal, agent := filepath.Join(tree, "journal"), filepath.Join(tree, "agent")

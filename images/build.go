@@ -17,14 +17,15 @@ import (
 // Result of a build.
 type Result struct {
 	Image
-	// Reused is true if the image was there already.
+	// Reused is true if the image already existed.
 	Reused bool `json:"reused"`
 	// Changes of package versions against the lock file in the source.
 	Changes []debian.Change `json:"changes,omitempty"`
 }
 
-// Build builds the node's image unless there is one of the same recipe, and makes it the current one. An
-// image appears complete or not at all. Builds of several processes in one folder follow one another.
+// Build builds the node's image unless one of the same recipe exists, and makes it the current one.
+// An image appears complete or not at all. Builds by several processes in one folder run one after
+// another.
 func Build(ctx context.Context, c Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func Build(ctx context.Context, c Config) (*Result, error) {
 		return nil, err
 	}
 	c.report(StageCheck, "")
-	unlock, err := lock(ctx, c.Dir, func() { c.report(StageCheck, "waiting for another build in %s to end", c.Dir) })
+	unlock, err := lock(ctx, c.Dir, func() { c.report(StageCheck, "waiting for another build in %s to finish", c.Dir) })
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func Build(ctx context.Context, c Config) (*Result, error) {
 	return result, nil
 }
 
-// sweep removes what builds left behind that were killed. Nothing is mounted there (see command.run).
+// sweep removes what killed builds left behind. Nothing is mounted there (see debian.Command.Run).
 func sweep(node string) error {
 	left, err := filepath.Glob(filepath.Join(node, workPrefix+"*"))
 	if err != nil {
@@ -97,7 +98,7 @@ func (c *Config) build(ctx context.Context, rec *recipe, node, work string) (*Re
 		result.Reused = true
 	} else {
 		if !errors.Is(err, fs.ErrNotExist) {
-			c.Log.Warn("image is damaged and is built again", slog.String("version", version), slog.Any("error", err))
+			c.Log.Warn("image is damaged; rebuilding it", slog.String("version", version), slog.Any("error", err))
 		}
 		if err := debian.CheckPrerequisites(os.Geteuid(), prerequisites, debian.FileExists); err != nil {
 			return nil, err
@@ -141,7 +142,7 @@ func lockedError(release string, changes []debian.Change) error {
 		len(changes), release, strings.Join(debian.Summary(changes, 10), "; "))
 }
 
-// copyFile for the few files that an image takes over as they are.
+// copyFile copies one of the few files that an image takes unchanged.
 func copyFile(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {
@@ -178,7 +179,7 @@ func (c *Config) assemble(ctx context.Context, rec *recipe, root *rootfs, versio
 	return replaceDir(a.out, filepath.Join(c.Dir, nodeDir, version))
 }
 
-// writeManifest comes last: a folder without it is not an image.
+// writeManifest comes last: a folder without a manifest is not an image.
 func (a *assembly) writeManifest(mbr []byte, partitions []diskimage.Partition) error {
 	return diskimage.WriteManifest(a.out, &diskimage.Manifest{
 		Version: a.version, MBR: mbr, Partitions: partitions, KernelRelease: a.kernel,

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Releases of Debian that images are built of. The first is the default.
+// Releases of Debian that images are built from. The first is the default.
 var Releases = []string{"trixie"}
 
-// Config of a build.
+// Config configures a build.
 type Config struct {
 	// Dir is the images folder, an absolute path. The node's images are in its node/.
 	Dir string
@@ -25,7 +25,7 @@ type Config struct {
 	Refresh bool
 	// Locked fails the build when package versions differ from the lock file in the source.
 	Locked bool
-	// Progress is told of every step, from one goroutine. May be nil.
+	// Progress is called for every step, from one goroutine. May be nil.
 	Progress func(Event)
 	Log      *slog.Logger
 }
@@ -38,12 +38,12 @@ type Event struct {
 	Message string
 }
 
-// Stages of a build, in their order. Those that the cache makes unnecessary are not reported.
+// Stages of a build, in order. Stages that the cache makes unnecessary are not reported.
 var Stages = []string{StageCheck, StagePackages, StageSystem, StageInitramfs, StageESP, StageFilesystem, StageChunks}
 
 // Names of stages.
 const (
-	StageCheck      = "check"      // prerequisites, what is cached
+	StageCheck      = "check"      // prerequisites and the cache
 	StagePackages   = "packages"   // mmdebstrap
 	StageSystem     = "system"     // regiond's files into the root file system
 	StageInitramfs  = "initramfs"  // modules and regiond-init
@@ -61,7 +61,7 @@ func (c *Config) validate() error {
 		errs = append(errs, err)
 	}
 	if c.Agent == nil || c.Init == nil {
-		errs = append(errs, errors.New("image build: the programs regiond-node and regiond-init are not given"))
+		errs = append(errs, errors.New("image build: the programs regiond-node and regiond-init are missing"))
 	}
 	return errors.Join(errs...)
 }

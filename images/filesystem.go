@@ -11,17 +11,17 @@ import (
 	"regiond.dev/regiond/machine/diskimage"
 )
 
-// Sizes of partitions in bytes; installations use them as they are, except that data takes the rest of
-// the disk. The slots are much bigger than today's system, because they can never grow. Room that
-// is empty costs nothing: it is neither stored nor sent.
+// Sizes of partitions in bytes. Installations use them unchanged, except that data takes the rest
+// of the disk. The slots are much bigger than today's system because they can never grow. Empty
+// space costs nothing: it is neither stored nor sent.
 const (
 	sizeESP  = 512 << 20
 	sizeRoot = 3 << 30
 	sizeData = 256 << 20
 )
 
-// Identifiers of file systems. They are the same on every node (and root's on both slots), as
-// partitions are mounted by their labels.
+// Identifiers of file systems. They are the same on every node, and on both root slots, because
+// partitions are mounted by label.
 const (
 	espSerial  = "52474e44"
 	uuidRoot   = "7265676f-6e64-4000-8000-000000000001"
@@ -42,7 +42,7 @@ func createSparse(path string, size int64) error {
 	return err
 }
 
-// makeVFAT makes a FAT32 file system with the content of a folder.
+// makeVFAT creates a FAT32 file system with the content of a folder.
 func makeVFAT(ctx context.Context, image, content string) error {
 	if err := createSparse(image, sizeESP); err != nil {
 		return fmt.Errorf("ESP: %w", err)
@@ -55,7 +55,7 @@ func makeVFAT(ctx context.Context, image, content string) error {
 	if err != nil {
 		return fmt.Errorf("ESP: %w", err)
 	}
-	// -s: with folders, -m: with times. MTOOLSRC keeps the builder's own configuration out.
+	// -s: recursive, -m: keep times. MTOOLSRC keeps out the builder's own configuration.
 	args := []string{"-s", "-m", "-Q", "-i", image}
 	for _, e := range entries {
 		args = append(args, filepath.Join(content, e.Name()))
@@ -67,19 +67,20 @@ func makeVFAT(ctx context.Context, image, content string) error {
 	return nil
 }
 
-// ext4 file system to make.
+// ext4 is an ext4 file system to create.
 type ext4 struct {
 	image, content string
 	label, uuid    string
 	size           int64
 	// journal in MiB, 0 for mke2fs's choice.
 	journal int
-	// resize is the most blocks that it will grow to, 0 if it does not.
+	// resize is the maximum number of blocks it can grow to, 0 if it never grows.
 	resize int64
 }
 
-// make writes the file system with the content of a folder. Inode tables and journal are written in full, as
-// zeros, which costs nothing here and keeps the kernel from doing it in the background of the first boot.
+// make writes the file system with the content of a folder. Inode tables and journal are written in
+// full, as zeros. That costs nothing here, and the kernel need not do it in the background of the
+// first boot.
 func (e ext4) make(ctx context.Context, config string) error {
 	if err := createSparse(e.image, e.size); err != nil {
 		return fmt.Errorf("file system %s: %w", e.label, err)

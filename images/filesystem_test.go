@@ -11,7 +11,7 @@ import (
 	"regiond.dev/regiond/machine/bootloader"
 )
 
-// output runs one of the programs that judge what was made.
+// output runs one of the programs that check the result.
 func output(t *testing.T, env string, name string, args ...string) string {
 	t.Helper()
 	path, ok := debian.Find(name, debian.FileExists)
@@ -30,7 +30,7 @@ func output(t *testing.T, env string, name string, args ...string) string {
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("images are built as root, and so is this test run")
+		t.Fatal("images are built as root; run this test as root")
 	}
 }
 
@@ -52,7 +52,7 @@ func TestESPHoldsTree(t *testing.T) {
 	output(t, "", "fsck.vfat", "-n", image)
 	// The entry's name with its counter is a long file name; it must come out unchanged.
 	if got := output(t, "MTOOLSRC=/dev/null", "mtype", "-i", image, "::/"+bootloader.EntryPath(bootloader.SlotA)); got != bootloader.Entry(bootloader.SlotA, 1) {
-		t.Errorf("the entry on the ESP is %q", got)
+		t.Errorf("the entry on the ESP is %q, want it unchanged", got)
 	}
 	first, err := os.ReadFile(image)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestESPHoldsTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(first) != string(again) {
-		t.Error("the same tree gives another ESP the second time")
+		t.Error("the same tree gives a different ESP the second time")
 	}
 }
 
@@ -117,14 +117,14 @@ func TestDataFilesystem(t *testing.T) {
 	}
 	// Journal and inode tables are zeros and are not sent.
 	if plain > 16<<20 {
-		t.Errorf("an empty file system of %d bytes is %d bytes to write", int64(sizeData), plain)
+		t.Errorf("an empty file system of %d bytes has %d bytes to write, want far fewer", int64(sizeData), plain)
 	}
 	if err := os.WriteFile(filepath.Join(tree, "big"), []byte(strings.Repeat("x", 8<<20)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	e.size, e.journal = 4<<20, 0
 	if err := e.make(t.Context(), config); err == nil || !strings.Contains(err.Error(), "regiond-data") {
-		t.Errorf("error %v for a file system that is too small does not name it", err)
+		t.Errorf("got error %v for a file system that is too small, want one that names it", err)
 	}
 }
 

@@ -18,13 +18,14 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// maxInitramfs in bytes. It is loaded by firmware over the network, and twice by every installation.
+// maxInitramfs in bytes. It is loaded by firmware over the network, and twice by every
+// installation.
 const maxInitramfs = 10_000_000
 
-// Where regiond-init finds the modules in the initramfs: ModulesDir holds <module>.ko files without
-// compression, ModulesOrder lists all of them with each after those that it needs, ModulesDep has
-// what each needs (all, also indirectly) and ModulesAlias the hardware that each drives, both in
-// depmod's formats.
+// Where regiond-init finds the modules in the initramfs: ModulesDir holds uncompressed <module>.ko
+// files, ModulesOrder lists them all in order of dependency, ModulesDep has the dependencies of
+// each (also indirect ones) and ModulesAlias the hardware that each drives, both in depmod's
+// formats.
 const (
 	ModulesDir   = "modules"
 	ModulesOrder = "modules/order"
@@ -32,7 +33,7 @@ const (
 	ModulesAlias = "modules/modules.alias"
 )
 
-// initramfsDirs are made empty: mount points, and the folder of the ticket (enroll.TicketFile).
+// initramfsDirs are created empty: mount points, and the folder of the ticket (enroll.TicketFile).
 var initramfsDirs = []string{"dev", "etc", "etc/regiond", "mnt", ModulesDir, "proc", "root", "run", "sys", "sysroot", "tmp"}
 
 // cpioFile is a regular file of an archive.
@@ -72,7 +73,7 @@ func moduleFiles(modules []string, system, release string) ([]cpioFile, error) {
 	return files, nil
 }
 
-// readModule returns a module without its compression: all together compress better than each.
+// readModule returns a module decompressed: together they compress better than one by one.
 func readModule(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil || !strings.HasSuffix(path, ".xz") {
@@ -141,8 +142,8 @@ func compressArchive(ctx context.Context, path string, dirs []string, files []cp
 	return nil
 }
 
-// padTo4 adds zeros up to a multiple of 4 bytes, where the kernel looks for the next archive: regiond-init
-// comes behind the modules, and the ticket of an installation behind that.
+// padTo4 pads with zeros to a multiple of 4 bytes, where the kernel looks for the next archive:
+// regiond-init follows the modules, and the ticket of an installation follows regiond-init.
 func padTo4(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -151,7 +152,7 @@ func padTo4(path string) error {
 	return os.Truncate(path, (info.Size()+3)/4*4)
 }
 
-// checkInitramfsSize names the biggest files of an initramfs that is too big.
+// checkInitramfsSize returns an error with the biggest files if an initramfs is too big.
 func checkInitramfsSize(size int64, files []cpioFile) error {
 	if size <= maxInitramfs {
 		return nil

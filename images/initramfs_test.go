@@ -58,11 +58,11 @@ func TestPlanModules(t *testing.T) {
 func TestPlanModulesNamesMissing(t *testing.T) {
 	_, err := planModules([]string{"ext4", "gone", "lost"}, testDep, testBuiltin)
 	if err == nil || !strings.Contains(err.Error(), "gone, lost") || strings.Contains(err.Error(), "ext4") {
-		t.Errorf("error %v does not name just what is missing", err)
+		t.Errorf("got error %v, want one that names only the missing modules", err)
 	}
 }
 
-// An initramfs is made as in a build, and read back.
+// An initramfs is created as in a build, and read back.
 func TestInitramfs(t *testing.T) {
 	needRoot(t)
 	system := t.TempDir()
@@ -76,7 +76,7 @@ func TestInitramfs(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"drivers/net/virtio_net", "drivers/net/net_failover", "net/core/failover"} {
-		// xz of xz-utils is what compresses Debian's modules.
+		// Debian compresses its modules with xz of xz-utils.
 		cmd := exec.Command("xz", "--check=crc32", "--lzma2=dict=1MiB", "--stdout")
 		cmd.Stdin = strings.NewReader("module " + filepath.Base(name))
 		content, err := cmd.Output()
@@ -105,13 +105,13 @@ func TestInitramfs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(content)%4 != 0 {
-		t.Errorf("the initramfs has %d bytes, no multiple of 4: the kernel would not find the ticket behind it", len(content))
+		t.Errorf("the initramfs has %d bytes, want a multiple of 4, so that the kernel finds the ticket behind it", len(content))
 	}
 	checkArchive(t, unpackFrames(t, content))
 }
 
-// unpackFrames unpacks zstd frames at offsets that are multiples of 4, and joins the archives in them
-// without the end of each.
+// unpackFrames unpacks zstd frames at offsets that are multiples of 4, and joins their archives
+// without the trailers.
 func unpackFrames(t *testing.T, content []byte) []byte {
 	t.Helper()
 	decoder, err := zstd.NewReader(nil)
@@ -164,7 +164,7 @@ func checkArchive(t *testing.T, archive []byte) {
 			t.Fatal(err)
 		}
 		if header.Uid != 0 || header.Guid != 0 || header.ModTime.Unix() != sourceDate {
-			t.Errorf("%s is of %d:%d at %v", header.Name, header.Uid, header.Guid, header.ModTime)
+			t.Errorf("%s: got owner %d:%d and time %v", header.Name, header.Uid, header.Guid, header.ModTime)
 		}
 		if header.Mode.IsDir() {
 			dirs = append(dirs, header.Name)
@@ -178,7 +178,7 @@ func checkArchive(t *testing.T, archive []byte) {
 			t.Errorf("%s holds %q, want %q", header.Name, content, text)
 		}
 		if executable := header.Mode.Perm()&0o111 != 0; executable != (header.Name == "init") {
-			t.Errorf("%s has mode %o", header.Name, header.Mode.Perm())
+			t.Errorf("%s: got mode %o", header.Name, header.Mode.Perm())
 		}
 		if dir := filepath.Dir(header.Name); dir != "." && !slices.Contains(dirs, dir) {
 			t.Errorf("%s comes before its folder", header.Name)
@@ -208,13 +208,13 @@ func TestInitramfsTooBig(t *testing.T) {
 
 func TestCheckStatic(t *testing.T) {
 	if err := checkStatic([]byte("#!/bin/sh\n")); err == nil {
-		t.Error("a script passes for a static program")
+		t.Error("a script is accepted as a static program")
 	}
 	shell, err := os.ReadFile("/bin/sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := checkStatic(shell); err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
-		t.Errorf("error %v for /bin/sh, which is linked dynamically", err)
+		t.Errorf("got error %v for /bin/sh, want that it is linked dynamically", err)
 	}
 }

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// modulePlan is what of the kernel's modules goes into the initramfs.
+// modulePlan is which of the kernel's modules go into the initramfs.
 type modulePlan struct {
-	// files below lib/modules/<release>, each after those that it needs.
+	// files below lib/modules/<release>, in order of dependency.
 	files []string
-	// needs maps a file to the files it needs directly or not, as in modules.dep.
+	// needs maps a file to all the files it needs, directly or indirectly, as in modules.dep.
 	needs map[string][]string
 	// names of the modules, with underscores.
 	names map[string]bool
 }
 
-// planModules looks up modules by name in the texts of modules.dep and modules.builtin (depmod(8)). A name that
-// is in neither is an error: a driver that a new kernel has renamed must not be lost unseen.
+// planModules looks up modules by name in the texts of modules.dep and modules.builtin (depmod(8)).
+// A name that is in neither is an error: a driver that a new kernel has renamed must not go missing
+// unnoticed.
 func planModules(wanted []string, dep, builtin string) (*modulePlan, error) {
 	plan := &modulePlan{needs: map[string][]string{}, names: map[string]bool{}}
 	byName := map[string]string{}
@@ -62,20 +63,21 @@ func planModules(wanted []string, dep, builtin string) (*modulePlan, error) {
 	return plan, nil
 }
 
-// moduleName of a file such as kernel/drivers/net/virtio_net.ko.xz. The kernel does not
-// distinguish - and _ (modprobe(8)).
+// moduleName returns the module's name of a file such as kernel/drivers/net/virtio_net.ko.xz. The
+// kernel does not distinguish - and _ (modprobe(8)).
 func moduleName(file string) string {
 	name, _, _ := strings.Cut(path.Base(file), ".ko")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// initramfsModule is a file's name in the initramfs, where all lie uncompressed in one folder.
+// initramfsModule is a file's name in the initramfs, which holds all modules uncompressed in one
+// folder.
 func initramfsModule(file string) string {
 	name, _, _ := strings.Cut(path.Base(file), ".ko")
 	return name + ".ko"
 }
 
-// order is the content of modules/order: every module after those that it needs.
+// order is the content of modules/order: all modules in order of dependency.
 func (p *modulePlan) order() string {
 	var b strings.Builder
 	for _, file := range p.files {
@@ -97,7 +99,7 @@ func (p *modulePlan) dep() string {
 	return b.String()
 }
 
-// aliases keeps the lines of modules.alias that lead to the plan's modules.
+// aliases returns the lines of modules.alias that name the plan's modules.
 func (p *modulePlan) aliases(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -106,7 +108,7 @@ func (p *modulePlan) aliases(text string) string {
 			lines = append(lines, strings.Join(fields, " "))
 		}
 	}
-	// depmod's order changes from run to run.
+	// depmod's order varies from run to run.
 	slices.Sort(lines)
 	return strings.Join(slices.Compact(lines), "\n") + "\n"
 }

@@ -2,7 +2,7 @@ package images
 
 import "regiond.dev/regiond/images/debian"
 
-// prerequisites are files or programs and Debian's packages that have them.
+// prerequisites are files or programs, and the Debian packages that provide them.
 var prerequisites = []debian.Prerequisite{
 	{File: "mmdebstrap", Package: "mmdebstrap"},
 	{File: debian.Keyring, Package: "debian-archive-keyring"},

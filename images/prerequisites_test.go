@@ -23,15 +23,15 @@ func TestLockedErrorNamesChanges(t *testing.T) {
 func TestPrerequisitesNamesAll(t *testing.T) {
 	err := debian.CheckPrerequisites(1000, prerequisites, func(path string) bool { return strings.HasSuffix(path, "/tar") || strings.HasSuffix(path, "/chroot") })
 	if err == nil {
-		t.Fatal("nothing is missing")
+		t.Fatal("got no error, want the missing prerequisites")
 	}
-	for _, want := range []string{"runs as root", "1000", "mmdebstrap", "mke2fs", "mkfs.vfat", "mcopy",
+	for _, want := range []string{"must run as root", "1000", "mmdebstrap", "mke2fs", "mkfs.vfat", "mcopy",
 		"apt-get install --no-install-recommends debian-archive-keyring dosfstools dpkg e2fsprogs mmdebstrap mtools zstd"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q lacks %q", err, want)
 		}
 	}
 	if err := debian.CheckPrerequisites(0, prerequisites, func(string) bool { return true }); err != nil {
-		t.Errorf("all is there, but: %v", err)
+		t.Errorf("with everything installed: got error %v", err)
 	}
 }

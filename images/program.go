@@ -32,8 +32,8 @@ func readProgram(name string, open func() (io.ReadCloser, error)) (*program, err
 	return &program{content, hex.EncodeToString(sum[:])}, nil
 }
 
-// checkStatic refuses what would not start in an initramfs, where there is no dynamic linker: the
-// kernel would say no more than "Failed to execute /init (error -2)".
+// checkStatic refuses a program that would not start in an initramfs, which has no dynamic linker:
+// the kernel would only say "Failed to execute /init (error -2)".
 func checkStatic(content []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {

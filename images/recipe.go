@@ -11,8 +11,8 @@ import (
 	"regiond.dev/regiond/machine/bootloader"
 )
 
-// Versions of what Go code does to an image beyond the embedded files. They go into the hashes:
-// raise one when the code of its stage changes what it makes.
+// Versions of the Go code's own contribution to an image, beyond the embedded files. They are part
+// of the hashes: raise one when the code of its stage builds a different image.
 const (
 	rootfsRevision = "2"
 	imageRevision  = "2"
@@ -21,11 +21,11 @@ const (
 //go:embed all:node
 var recipeFiles embed.FS
 
-// recipe is what a release's image is made of.
+// recipe is what a release's image is built from.
 type recipe struct {
 	release  string
 	packages []string    // installed
-	tools    []string    // taken apart
+	tools    []string    // single files are taken from these
 	exclude  []string    // dpkg path-exclude patterns
 	drop     []string    // folders of kernel modules
 	modules  []string    // of the initramfs
@@ -59,7 +59,7 @@ func recipeOf(release string) (*recipe, error) {
 	return r, nil
 }
 
-// rootfsKey names the root file system of this recipe in the cache: release and hash.
+// rootfsKey returns the cache key of this recipe's root file system: release and hash.
 func (r *recipe) rootfsKey() (string, error) {
 	h := debian.NewKey(rootfsRevision, r.release)
 	h.List("packages", r.packages)
@@ -79,8 +79,8 @@ func (r *recipe) rootfsKey() (string, error) {
 // programs are regiond's own, by their SHA-256.
 type programs struct{ agent, init string }
 
-// version names an image: release and hash of all that goes into it. packages is the content of
-// the root file system's packages.lock.
+// version returns an image's version: release and hash of everything in it. packages is the content
+// of the root file system's packages.lock.
 func (r *recipe) version(rootfsKey, packages string, p programs) (string, error) {
 	h := debian.NewKey(imageRevision, rootfsKey)
 	h.Field("packages.lock", packages)

@@ -15,7 +15,7 @@ func mustRecipe(t *testing.T) *recipe {
 	return r
 }
 
-func TestRecipeIsWhole(t *testing.T) {
+func TestRecipeIsComplete(t *testing.T) {
 	r := mustRecipe(t)
 	for name, list := range map[string][]string{
 		"packages": r.packages, "tools": r.tools, "exclude": r.exclude, "drop": r.drop,
@@ -39,10 +39,10 @@ func TestRecipeIsWhole(t *testing.T) {
 	}
 	for _, p := range r.packages {
 		if strings.Contains(p, "ssh") || p == "apt" {
-			t.Errorf("package %s has no place on a node", p)
+			t.Errorf("package %s does not belong on a node", p)
 		}
 	}
-	// Every unit of regiond's own that is enabled lies in node/files.
+	// Every enabled unit of regiond's own is in node/files.
 	for _, unit := range r.enable {
 		if _, err := recipeFiles.ReadFile(path.Join("node/files/etc/systemd/system", unit)); strings.HasPrefix(unit, "regiond-") && err != nil {
 			t.Error(err)
@@ -53,11 +53,12 @@ func TestRecipeIsWhole(t *testing.T) {
 func TestUnknownRelease(t *testing.T) {
 	_, err := recipeOf("sarge")
 	if err == nil || !strings.Contains(err.Error(), `"sarge"`) || !strings.Contains(err.Error(), "trixie") {
-		t.Errorf("error %v does not name the release and those that are known", err)
+		t.Errorf("got error %v, want one with the release and the known ones", err)
 	}
 }
 
-// What changes the image changes its version, and only what changes the packages asks for mmdebstrap.
+// Every change of the image changes its version, and only a change of the packages requires
+// mmdebstrap.
 func TestKeys(t *testing.T) {
 	type keys struct{ rootfs, version string }
 	keysOf := func(change func(*recipe, *string, *programs)) keys {
@@ -79,7 +80,7 @@ func TestKeys(t *testing.T) {
 		t.Fatalf("the same recipe has keys %v, then %v", base, again)
 	}
 	if !strings.HasPrefix(base.version, "trixie-") || len(base.version) != len("trixie-")+12 {
-		t.Errorf("version %q is not release and 12 digits", base.version)
+		t.Errorf("got version %q, want release and 12 digits", base.version)
 	}
 	for name, c := range map[string]struct {
 		change func(*recipe, *string, *programs)
@@ -125,6 +126,6 @@ func TestMmdebstrapArgs(t *testing.T) {
 		}
 	}
 	if last := args[len(args)-3:]; last[0] != "trixie" || last[1] != "/it's/out/rootfs.tar.zst" || last[2] != "http://mirror.example.net/debian" {
-		t.Errorf("last arguments %q, want release, target, mirror", last)
+		t.Errorf("got last arguments %q, want release, target, mirror", last)
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// sourceDate (seconds since 1970, the day Debian 13 was released) is the time of everything in an image,
-// so that the same packages give the same bytes.
+// sourceDate (seconds since 1970, the day Debian 13 was released) is the time of all files in an
+// image, so that the same packages give the same bytes.
 const sourceDate = 1754697600
 
 // rootfsScripts are run by mmdebstrap.
 var rootfsScripts = []string{"essential.sh", "customize.sh"}
 
-// standIn is the empty package that essential.sh installs; it is none of Debian's.
+// standIn is the empty package that essential.sh installs; it does not come from Debian.
 const standIn = "regiond-no-initramfs-tool"
 
 // PackagesFile in an image's folder lists its Debian packages, name=version, sorted.
@@ -38,7 +38,7 @@ func (r *rootfs) archive() string           { return filepath.Join(r.dir, "rootf
 func (r *rootfs) boot(name string) string   { return filepath.Join(r.dir, "boot", name) }
 func (r *rootfs) loader(name string) string { return filepath.Join(r.dir, "ipxe", name) }
 
-// openRootfs returns what is in the cache, or an error that is fs.ErrNotExist.
+// openRootfs returns the cached root file system, or an error that is fs.ErrNotExist.
 func openRootfs(dir, key string) (*rootfs, error) {
 	r := &rootfs{key: key, dir: filepath.Join(dir, key)}
 	content, err := os.ReadFile(filepath.Join(r.dir, PackagesFile))
@@ -46,7 +46,7 @@ func openRootfs(dir, key string) (*rootfs, error) {
 		return nil, fmt.Errorf("cached root file system: %w", err)
 	}
 	if r.lock, err = debian.ParseLock(string(content)); err != nil {
-		return nil, fmt.Errorf("cached root file system, %s: %w; remove that folder and build again", filepath.Join(r.dir, PackagesFile), err)
+		return nil, fmt.Errorf("cached root file system, %s: %w; remove that folder and rebuild", filepath.Join(r.dir, PackagesFile), err)
 	}
 	return r, nil
 }
@@ -73,7 +73,7 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 		Name: "mmdebstrap", Dir: work, Args: mmdebstrapArgs(rec, c.Mirror, work, out),
 		Env: []string{"TMPDIR=" + work, "SOURCE_DATE_EPOCH=" + strconv.Itoa(sourceDate)},
 		Lines: func(line string) {
-			// mmdebstrap's own lines; all others are apt's and dpkg's.
+			// mmdebstrap's own lines; the others are apt's and dpkg's.
 			if step, ok := strings.CutPrefix(line, "I: "); ok && !strings.Contains(step, work) {
 				c.report(StagePackages, "%s", step)
 				return
@@ -82,23 +82,24 @@ func (c *Config) buildRootfs(ctx context.Context, rec *recipe, key, cache, work 
 		},
 	}.Run(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("build root file system of Debian %s: %w; is Debian's archive reachable, or a mirror of it given?", rec.release, err)
+		return nil, fmt.Errorf("build root file system of Debian %s: %w; check that Debian's archive is reachable, or pass a mirror", rec.release, err)
 	}
 	if err := writePackagesLock(out); err != nil {
 		return nil, err
 	}
 	if err := replaceDir(out, filepath.Join(cache, key)); err != nil {
-		return nil, fmt.Errorf("keep root file system: %w", err)
+		return nil, fmt.Errorf("cache root file system: %w", err)
 	}
 	return openRootfs(cache, key)
 }
 
-// mmdebstrapArgs is the command line for a recipe. work holds the scripts; out takes the results.
+// mmdebstrapArgs returns the command line for a recipe. work holds the scripts; out receives the
+// results.
 func mmdebstrapArgs(rec *recipe, mirror, work, out string) []string {
 	args := []string{
 		"--mode=root", "--variant=essential", "--architectures=amd64", "--keyring=" + debian.Keyring,
 		`--aptopt=Apt::Install-Recommends "false"`,
-		// The result of a build that was cut short is never used, so nothing has to be synced.
+		// The result of an interrupted build is never used, so nothing needs to be synced.
 		"--dpkgopt=force-unsafe-io",
 	}
 	for _, pattern := range rec.exclude {
@@ -128,7 +129,7 @@ func writePackagesLock(out string) error {
 	}
 	lock := debian.Lock{}
 	for _, line := range debian.Lines(string(content)) {
-		// A package may be both installed and taken apart; it is the same version then.
+		// A package may be in both lists, then with the same version.
 		if name, version, ok := strings.Cut(line, "="); ok && name != standIn {
 			lock[name] = version
 		}
@@ -139,13 +140,13 @@ func writePackagesLock(out string) error {
 	return os.Remove(list)
 }
 
-// replaceDir moves a finished folder to its place. An older one is moved away first: renaming over a
+// replaceDir moves a finished folder to its path. An older one is moved away first: renaming over a
 // folder that is not empty fails.
 func replaceDir(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	// What bears the final name must be whole after a power cut too.
+	// A folder with the final name must be complete even after a power cut.
 	if err := debian.SyncFS(from); err != nil {
 		return err
 	}

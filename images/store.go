@@ -36,7 +36,7 @@ const (
 	workPrefix  = ".work-"
 )
 
-// Image on disk.
+// Image is a node image on disk.
 type Image struct {
 	Version string `json:"version"`
 	// Path of its folder.
@@ -45,8 +45,8 @@ type Image struct {
 	Current       bool      `json:"current"`
 	KernelRelease string    `json:"kernelRelease"`
 	Built         time.Time `json:"built"`
-	// DiskBytes is the least disk that it fits on; WriteBytes and TransferBytes are what an
-	// installation writes and fetches.
+	// DiskBytes is the size of the smallest disk that it fits on; WriteBytes and TransferBytes are
+	// what an installation writes and fetches.
 	DiskBytes      int64 `json:"diskBytes"`
 	WriteBytes     int64 `json:"writeBytes"`
 	TransferBytes  int64 `json:"transferBytes"`
@@ -65,8 +65,8 @@ func Current(dir string) (string, error) {
 	return path, nil
 }
 
-// List returns the node's images, newest first. A folder that is not a sound image is left out and
-// named in the error; the list is good all the same.
+// List returns the node's images, newest first. A folder without a valid image is left out and
+// named in the error; the list of the others is valid all the same.
 func List(dir string) ([]Image, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, nodeDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func List(dir string) ([]Image, error) {
 	return out, errors.Join(errs...)
 }
 
-// open reads one image.
+// open reads an image.
 func open(dir, version string) (*Image, error) {
 	path := filepath.Join(dir, nodeDir, version)
 	m, err := diskimage.ReadManifest(path)
@@ -102,7 +102,7 @@ func open(dir, version string) (*Image, error) {
 		return nil, err
 	}
 	if m.Version != version {
-		return nil, fmt.Errorf("image %s: its manifest is of version %q; remove the folder and build again", path, m.Version)
+		return nil, fmt.Errorf("image %s: its manifest has version %q; remove the folder and rebuild the image", path, m.Version)
 	}
 	initramfs, err := os.Stat(filepath.Join(path, InitramfsFile))
 	if err != nil {
@@ -112,7 +112,7 @@ func open(dir, version string) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", version, err)
 	}
-	// The bytes of disk are those of diskimage.Layout: 1 MiB before and after, and root-b as big as root-a.
+	// DiskBytes follows diskimage.Layout: 1 MiB before and after, and root-b as big as root-a.
 	image := &Image{Version: version, Path: path, KernelRelease: m.KernelRelease, Built: manifest.ModTime().UTC(),
 		InitramfsBytes: initramfs.Size(), WriteBytes: m.Bytes(), DiskBytes: 2 * diskimage.MiB}
 	// A chunk that occurs twice is fetched twice.
@@ -141,7 +141,7 @@ func Remove(ctx context.Context, dir, version string) error {
 	path := filepath.Join(dir, nodeDir, version)
 	missing := fmt.Errorf("remove image: there is no image %s in %s; see: regiond image list", version, dir)
 	if !debian.FileExists(path) {
-		return missing // and no folder is made for the lock
+		return missing // without creating a folder for the lock
 	}
 	unlock, err := lock(ctx, dir, nil)
 	if err != nil {
@@ -149,12 +149,12 @@ func Remove(ctx context.Context, dir, version string) error {
 	}
 	defer unlock()
 	if !debian.FileExists(path) {
-		return missing // removed by another meanwhile
+		return missing // removed by another process meanwhile
 	}
 	if current, err := os.Readlink(filepath.Join(dir, nodeDir, currentLink)); err == nil && current == version {
-		return fmt.Errorf("remove image: %s is the current one, which is installed on servers; build another first", version)
+		return fmt.Errorf("remove image: %s is the current image, which servers install; build another one first", version)
 	}
-	// Renamed first, it is gone at once. Whether the folder holds a sound image does not matter.
+	// Renaming it first removes it at once. The folder need not hold a valid image.
 	old := filepath.Join(dir, nodeDir, workPrefix+"removed-"+version)
 	if err := os.Rename(path, old); err != nil {
 		return fmt.Errorf("remove image: %w", err)
@@ -165,7 +165,7 @@ func Remove(ctx context.Context, dir, version string) error {
 	return nil
 }
 
-// makeCurrent points current to a version, in one step.
+// makeCurrent atomically points the current link at a version.
 func makeCurrent(dir, version string) error {
 	link := filepath.Join(dir, nodeDir, currentLink)
 	if now, err := os.Readlink(link); err == nil && now == version {
@@ -184,7 +184,8 @@ func makeCurrent(dir, version string) error {
 	return nil
 }
 
-// lock takes the images folder for writing. waiting is called once if it is taken.
+// lock locks the images folder for writing. waiting is called once if another process holds the
+// lock.
 func lock(ctx context.Context, dir string, waiting func()) (unlock func(), err error) {
 	return debian.LockFile(ctx, filepath.Join(dir, nodeDir, lockName), waiting)
 }

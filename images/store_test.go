@@ -20,7 +20,7 @@ import (
 	"regiond.dev/regiond/machine/diskimage"
 )
 
-// fakeImage puts a sound image into an images folder.
+// fakeImage puts a valid image into an images folder.
 func fakeImage(t *testing.T, dir, version string, built time.Time) string {
 	t.Helper()
 	path := filepath.Join(dir, nodeDir, version)
@@ -48,10 +48,10 @@ func fakeImage(t *testing.T, dir, version string, built time.Time) string {
 func TestListAndRemove(t *testing.T) {
 	dir := t.TempDir()
 	if list, err := List(dir); len(list) != 0 || err != nil {
-		t.Fatalf("an empty folder lists %v, %v", list, err)
+		t.Fatalf("list of an empty folder: got %v, error %v", list, err)
 	}
 	if _, err := Current(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "regiond image build") {
-		t.Errorf("error %v does not say how to get an image", err)
+		t.Errorf("got error %v, want one that says how to build an image", err)
 	}
 	now := time.Date(2025, 11, 29, 12, 0, 0, 0, time.UTC)
 	fakeImage(t, dir, "trixie-old", now.Add(-time.Hour))
@@ -65,20 +65,20 @@ func TestListAndRemove(t *testing.T) {
 	if path, err := Current(dir); path != newest || err != nil {
 		t.Errorf("current is %q, %v; want %q", path, err, newest)
 	}
-	// What is no image is named and does not hide the others.
+	// A folder that is not an image is named and does not hide the others.
 	if err := os.MkdirAll(filepath.Join(dir, nodeDir, "trixie-broken"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	list, err := List(dir)
 	if err == nil || !strings.Contains(err.Error(), "trixie-broken") {
-		t.Errorf("error %v does not name the broken image", err)
+		t.Errorf("got error %v, want one that names the broken image", err)
 	}
 	if len(list) != 2 || list[0].Version != "trixie-new" || !list[0].Current || list[1].Current || !list[0].Built.Equal(now) {
 		t.Fatalf("list %+v, want trixie-new, the current one, and trixie-old", list)
 	}
 	// esp, root-a, root-b, data of 2 MiB, 1 MiB before and after.
 	if list[0].DiskBytes != 10*diskimage.MiB || list[0].WriteBytes != 3*diskimage.MiB || list[0].TransferBytes == 0 {
-		t.Errorf("sizes %+v", list[0])
+		t.Errorf("got the sizes %+v", list[0])
 	}
 
 	for version, want := range map[string]string{
@@ -107,7 +107,7 @@ func TestLockWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := lock(ctx, dir, cancel); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "another build") {
-		t.Errorf("error %v of a wait that was given up", err)
+		t.Errorf("cancelled wait: got error %v", err)
 	}
 	var second sync.WaitGroup
 	waiting := make(chan struct{})
@@ -124,7 +124,7 @@ func TestLockWaits(t *testing.T) {
 	second.Wait()
 }
 
-// staticProgram is the least that passes for a static program.
+// staticProgram is the minimum that is accepted as a static program.
 func staticProgram(name string) func() (io.ReadCloser, error) {
 	header := make([]byte, 64)
 	copy(header, "\x7fELF\x02\x01\x01")
@@ -136,7 +136,7 @@ func staticProgram(name string) func() (io.ReadCloser, error) {
 	}
 }
 
-// cachedBuild prepares an images folder in which all that a build needs is there.
+// cachedBuild prepares an images folder with everything that a build needs.
 func cachedBuild(t *testing.T) (c Config, version string) {
 	t.Helper()
 	c = Config{Dir: t.TempDir(), Release: "trixie", Agent: staticProgram("agent"), Init: staticProgram("init"), Log: slog.New(slog.DiscardHandler)}
@@ -166,7 +166,7 @@ func cachedBuild(t *testing.T) (c Config, version string) {
 func TestBuildReusesImage(t *testing.T) {
 	c, version := cachedBuild(t)
 	path := fakeImage(t, c.Dir, version, time.Now())
-	// What a killed build left behind goes away.
+	// What a killed build left behind is removed.
 	left := filepath.Join(c.Dir, nodeDir, workPrefix+"123")
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
@@ -184,14 +184,14 @@ func TestBuildReusesImage(t *testing.T) {
 		t.Errorf("stages %v were reported, want only the check", stages)
 	}
 	if debian.FileExists(left) {
-		t.Errorf("%s is still there", left)
+		t.Errorf("%s still exists", left)
 	}
 	if !slices.ContainsFunc(result.Changes, func(c debian.Change) bool { return c.Package == "systemd" && c.New == "999" }) {
 		t.Errorf("changes %v lack systemd", result.Changes)
 	}
 	c.Locked = true
 	if _, err := Build(t.Context(), c); err == nil || !strings.Contains(err.Error(), "locked build") {
-		t.Errorf("error %v of a locked build with other versions", err)
+		t.Errorf("locked build with other versions: got error %v", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestBuildRefusesBadConfig(t *testing.T) {
 	bad.Dir, bad.Release, bad.Agent = "images", "sarge", nil
 	_, err := Build(t.Context(), bad)
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("got no error")
 	}
 	for _, want := range []string{`"images"`, `"sarge"`, "regiond-node"} {
 		if !strings.Contains(err.Error(), want) {
@@ -211,6 +211,6 @@ func TestBuildRefusesBadConfig(t *testing.T) {
 	bad = c
 	bad.Init = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("init")), nil }
 	if _, err := Build(t.Context(), bad); err == nil || !strings.Contains(err.Error(), "regiond-init (4 bytes)") {
-		t.Errorf("error %v for an init that is no program", err)
+		t.Errorf("got error %v, want one about an init that is not a program", err)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// agentPath is the node agent in the root file system.
+// agentPath is the path of the agent in the root file system.
 const agentPath = "usr/lib/regiond/regiond-node"
 
-// removed from the root file system: a node has no apt, and the caches are of no use.
+// removed from the root file system: a host has no apt, and the caches are useless there.
 var removed = []string{"etc/apt", "var/lib/apt", "var/cache/apt", "var/cache/debconf", "var/cache/ldconfig", "var/log/alternatives.log", "var/log/apt", "var/log/dpkg.log"}
 
 // mountPoints of etc/fstab.
@@ -28,7 +28,7 @@ var mountPoints = []string{
 	"var/lib/nova", "var/lib/neutron", "var/lib/libvirt", "etc/libvirt/qemu", "etc/openvswitch",
 }
 
-// unpackRootfs unpacks Debian's root file system. Devices are left out: the kernel makes them.
+// unpackRootfs unpacks Debian's root file system, without devices, which the kernel creates.
 func unpackRootfs(ctx context.Context, r *rootfs, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("unpack root file system: %w", err)
@@ -43,8 +43,8 @@ func unpackRootfs(ctx context.Context, r *rootfs, dir string) error {
 	return nil
 }
 
-// furnish turns Debian's root file system in dir into a node's.
-func furnish(ctx context.Context, rec *recipe, dir, version string, agent []byte, built time.Time) error {
+// customize turns Debian's root file system in dir into a host's.
+func customize(ctx context.Context, rec *recipe, dir, version string, agent []byte, built time.Time) error {
 	for _, path := range removed {
 		if err := os.RemoveAll(filepath.Join(dir, path)); err != nil {
 			return fmt.Errorf("root file system: %w", err)
@@ -61,11 +61,12 @@ func furnish(ctx context.Context, rec *recipe, dir, version string, agent []byte
 	if err := writeFile(dir, agentPath, agent, 0o755); err != nil {
 		return err
 	}
-	// Empty, not "uninitialized": systemd's first boot would set all units to their presets.
+	// Empty, not "uninitialized", which would make systemd set all units to their presets at the first
+	// boot.
 	if err := writeFile(dir, "etc/machine-id", nil, 0o444); err != nil {
 		return err
 	}
-	if err := describe(dir, version); err != nil {
+	if err := writeOSRelease(dir, version); err != nil {
 		return err
 	}
 	units := []struct {
@@ -80,8 +81,8 @@ func furnish(ctx context.Context, rec *recipe, dir, version string, agent []byte
 	if err := clampTimes(dir); err != nil {
 		return fmt.Errorf("root file system: %w", err)
 	}
-	// systemd never lets the clock be earlier than this file's time (systemd(1), "/usr/lib/clock-epoch"):
-	// a server with an empty CMOS battery comes up in the year of the image, not in 1970.
+	// systemd never sets the clock to before this file's time (systemd(1), "/usr/lib/clock-epoch"): a
+	// server with an empty CMOS battery boots in the year of the image, not in 1970.
 	if err := writeFile(dir, "usr/lib/clock-epoch", nil, 0o644); err != nil {
 		return err
 	}
@@ -109,7 +110,8 @@ func writeOverlay(dir string) error {
 	})
 }
 
-// overlayMode of a file: embedding loses modes, but what starts like a script is one.
+// overlayMode returns the mode of a file: embedding loses modes, but scripts are recognized by
+// their first line.
 func overlayMode(content []byte) os.FileMode {
 	if bytes.HasPrefix(content, []byte("#!")) {
 		return 0o755
@@ -117,7 +119,7 @@ func overlayMode(content []byte) os.FileMode {
 	return 0o644
 }
 
-// writeFile replaces a file below dir, never through a symbolic link that the image has in its place.
+// writeFile replaces a file below dir. It never follows a symbolic link at that path.
 func writeFile(dir, path string, content []byte, mode os.FileMode) error {
 	full := filepath.Join(dir, path)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
@@ -129,15 +131,15 @@ func writeFile(dir, path string, content []byte, mode os.FileMode) error {
 	if err := os.WriteFile(full, content, mode); err != nil {
 		return fmt.Errorf("root file system: %w", err)
 	}
-	// The process's umask does not decide what an image holds.
+	// The content of an image must not depend on the process's umask.
 	if err := os.Chmod(full, mode); err != nil {
 		return fmt.Errorf("root file system: %w", err)
 	}
 	return nil
 }
 
-// describe says in os-release(5) which image this is.
-func describe(dir, version string) error {
+// writeOSRelease names the image in os-release(5).
+func writeOSRelease(dir, version string) error {
 	const path = "usr/lib/os-release"
 	content, err := os.ReadFile(filepath.Join(dir, path))
 	if err != nil {
@@ -147,7 +149,7 @@ func describe(dir, version string) error {
 	return writeFile(dir, path, []byte(text), 0o644)
 }
 
-// clampTimes sets what is newer than sourceDate to it.
+// clampTimes sets times after sourceDate to sourceDate.
 func clampTimes(dir string) error {
 	limit := unix.NsecToTimespec(sourceDate * int64(time.Second))
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -162,7 +164,7 @@ func clampTimes(dir string) error {
 	})
 }
 
-// kernelRelease is the name of the only folder of modules.
+// kernelRelease returns the name of the only folder of modules.
 func kernelRelease(dir string) (string, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "usr/lib/modules"))
 	if err != nil {
@@ -174,7 +176,7 @@ func kernelRelease(dir string) (string, error) {
 	return entries[0].Name(), nil
 }
 
-// groupID of a group in the root file system.
+// groupID returns the number of a group in the root file system.
 func groupID(dir, group string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(dir, "etc/group"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// What is mounted has a folder to be mounted on. What is bound from the data partition has an owner, or it would be root's when
-// systemd makes it there.
+// Every mount has a mount point. Every folder that is bound from the data partition has an owner,
+// or it would belong to root when systemd creates it.
 func TestStateOnTheDataPartition(t *testing.T) {
 	read := func(name string) []string {
 		content, err := recipeFiles.ReadFile("node/files/etc/" + name)

@@ -10,11 +10,11 @@ import (
 	"regiond.dev/regiond/images/debian"
 )
 
-// rootfsLink in an image's folder leads to the root file system in the cache that it was made of.
+// rootfsLink in an image's folder leads to the cached root file system that it was built from.
 const rootfsLink = "rootfs"
 
-// Rootfs returns the archive (tar, compressed by zstd) of the root file system that the current image is made of: Debian and its
-// services, before regiond's agent and configuration are added.
+// Rootfs returns the archive (tar, compressed with zstd) of the root file system that the current
+// image was built from: Debian and its services, without regiond's agent and configuration.
 func Rootfs(dir string) (string, error) {
 	current, err := Current(dir)
 	if err != nil {
@@ -22,25 +22,25 @@ func Rootfs(dir string) (string, error) {
 	}
 	path, err := filepath.EvalSymlinks(filepath.Join(current, rootfsLink))
 	if err != nil {
-		return "", fmt.Errorf("root file system of image %s: %w; build it again with: regiond image build --refresh", filepath.Base(current), err)
+		return "", fmt.Errorf("root file system of image %s: %w; rebuild it with: regiond image build --refresh", filepath.Base(current), err)
 	}
 	root := rootfs{dir: path}
 	if _, err := os.Stat(root.archive()); err != nil {
-		return "", fmt.Errorf("root file system of image %s: %w; build it again with: regiond image build --refresh", filepath.Base(current), err)
+		return "", fmt.Errorf("root file system of image %s: %w; rebuild it with: regiond image build --refresh", filepath.Base(current), err)
 	}
 	return root.archive(), nil
 }
 
-// Unpack makes in a new folder what the root partition of a server holds, agent and units included,
-// for a system that is started from a folder. The image is built first if need be. The folder
-// appears complete or not at all.
+// Unpack creates a new folder with the content of a server's root partition, including agent and
+// units, for a system that is started from a folder. It builds the image first if necessary. The
+// folder appears complete or not at all.
 func Unpack(ctx context.Context, c Config, dir string) (*Result, error) {
 	result, err := Build(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if debian.FileExists(dir) {
-		return nil, fmt.Errorf("unpack image %s: %s is there already", result.Version, dir)
+		return nil, fmt.Errorf("unpack image %s: %s already exists", result.Version, dir)
 	}
 	rec, err := recipeOf(c.Release)
 	if err != nil {
@@ -68,7 +68,7 @@ func Unpack(ctx context.Context, c Config, dir string) (*Result, error) {
 	}
 	err = unpackRootfs(ctx, root, part)
 	if err == nil {
-		err = furnish(ctx, rec, part, result.Version, agent.content, fetched.ModTime())
+		err = customize(ctx, rec, part, result.Version, agent.content, fetched.ModTime())
 	}
 	if err == nil {
 		err = os.Rename(part, dir)
@@ -79,11 +79,11 @@ func Unpack(ctx context.Context, c Config, dir string) (*Result, error) {
 	return result, nil
 }
 
-// guestDir is beside the root file system: what the test guest's disk (images/guest) is made of.
+// guestDir, beside the root file system, has the parts of the test guest's disk (images/guest).
 const guestDir = "guest"
 
-// GuestParts returns the folder with the parts of the test guest's disk that belong to the current
-// image: boot.img and core.img of GRUB, and ipxe.lkrn.
+// GuestParts returns the folder with the current image's parts of the test guest's disk: boot.img
+// and core.img of GRUB, and ipxe.lkrn.
 func GuestParts(dir string) (string, error) {
 	archive, err := Rootfs(dir)
 	if err != nil {

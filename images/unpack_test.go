@@ -24,13 +24,13 @@ func TestRootfsOfCurrentImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Rootfs(dir); err == nil || !strings.Contains(err.Error(), "v1") || !strings.Contains(err.Error(), "--refresh") {
-		t.Errorf("an image from before there was a link: error %v, want its name and what to do", err)
+		t.Errorf("an image without a link: got error %v, want its name and what to do", err)
 	}
 	if err := os.Symlink(filepath.Join("..", rootfsDir, "k"), filepath.Join(image, rootfsLink)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := GuestParts(dir); err == nil || !strings.Contains(err.Error(), "rootfs.tar.zst") {
-		t.Errorf("no archive: error %v, want its name", err)
+		t.Errorf("no archive: got error %v, want its name", err)
 	}
 	archive := filepath.Join(cache, "rootfs.tar.zst")
 	if err := os.WriteFile(archive, nil, 0o644); err != nil {

@@ -14,7 +14,8 @@ import (
 // tailSize is how many bytes of a program's last output go into an error.
 const tailSize = 2048
 
-// stopGrace is how long a program may take to clean up after SIGTERM: mmdebstrap unmounts.
+// stopGrace is how long a program has to clean up after SIGTERM: mmdebstrap unmounts its file
+// systems.
 const stopGrace = 20 * time.Second
 
 // Command is a program to run.
@@ -22,17 +23,18 @@ type Command struct {
 	Name string
 	Args []string
 	Dir  string
-	// Env is added to this process's environment.
+	// Env is appended to this process's environment.
 	Env []string
 	// Lines is called with every line that the program prints. May be nil.
 	Lines func(string)
-	// Stdout takes what the program prints there, instead of Lines. May be nil.
+	// Stdout receives the program's standard output instead of Lines. May be nil.
 	Stdout io.Writer
 }
 
-// Run runs the program in its own mount and PID namespaces, so that nothing it mounts (mmdebstrap: /proc, /sys, /dev) is
-// ever seen or left behind in the host's, and nothing it started outlives it. It is killed when this process is. Deleting its
-// folder is then safe, whatever became of either.
+// Run runs the program in its own mount and PID namespaces, so that its mounts (mmdebstrap: /proc,
+// /sys, /dev) never appear in the host's namespace or stay behind in it, and no child outlives it.
+// It is killed when this process is. Deleting its folder is therefore safe however either of them
+// ended.
 func (c Command) Run(ctx context.Context) error {
 	path, ok := Find(c.Name, FileExists)
 	if !ok {
@@ -47,19 +49,20 @@ func (c Command) Run(ctx context.Context) error {
 		cmd.Stdout = c.Stdout
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
-	// The first process of a PID namespace gets only the signals that it handles; WaitDelay is for those that don't.
+	// The first process of a PID namespace receives only signals that it handles; WaitDelay is for
+	// programs that don't handle SIGTERM.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopGrace
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("run %s: %w", c.Name, context.Cause(ctx))
 		}
-		return fmt.Errorf("run %s: %w; it printed last: %s", c.Name, err, output.last())
+		return fmt.Errorf("run %s: %w; last output: %s", c.Name, err, output.last())
 	}
 	return nil
 }
 
-// lineWriter passes lines on and remembers the last ones.
+// lineWriter passes lines on and retains the last tailSize bytes.
 type lineWriter struct {
 	each func(string)
 	part []byte
@@ -86,5 +89,5 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 
 func (w *lineWriter) last() string { return strings.TrimSpace(string(w.tail)) }
 
-// Quote for a shell.
+// Quote quotes a string for a shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

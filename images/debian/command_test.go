@@ -16,10 +16,10 @@ import (
 func TestRunSaysWhy(t *testing.T) {
 	err := Command{Name: "sh", Args: []string{"-c", "echo no such luck >&2; exit 3"}}.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no such luck") {
-		t.Errorf("error %v, want the program's last words", err)
+		t.Errorf("got error %v, want one with the program's output", err)
 	}
 	if err := (Command{Name: "no-such-program"}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no-such-program") {
-		t.Errorf("error %v, want the missing program", err)
+		t.Errorf("got error %v, want one that names the missing program", err)
 	}
 }
 
@@ -29,7 +29,7 @@ func TestRunLeavesNoMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if FileExists(filepath.Join(dir, "x")) {
-		t.Error("the mount is seen outside")
+		t.Error("the mount is visible outside the program's namespace")
 	}
 }
 
@@ -38,7 +38,7 @@ func TestLineWriter(t *testing.T) {
 	w := &lineWriter{each: func(l string) { lines = append(lines, l) }}
 	for _, part := range []string{"I: a", "b\n", "\n  c\rd\n", "no end"} {
 		if n, err := w.Write([]byte(part)); n != len(part) || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("Write: got %d, %v", n, err)
 		}
 	}
 	if want := []string{"I: ab", "c", "d"}; !slices.Equal(lines, want) {
@@ -54,7 +54,7 @@ const helperEnv = "REGIOND_TEST_COMMAND_HELPER"
 
 func TestMain(m *testing.M) {
 	if fifo := os.Getenv(helperEnv); fifo != "" {
-		// The shell's child would live on if its parent's end were all that ended it.
+		// The shell's child survives its parent unless it is killed too.
 		err := Command{Name: "sh", Args: []string{"-c", "(exec 3>" + Quote(fifo) + "; sleep 1000) & wait"}}.Run(context.Background())
 		if err != nil {
 			os.Exit(1)
@@ -64,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A builder that is killed takes along all that it started: its folder is deleted by the next build.
+// When a builder is killed, so is everything it started: the next build deletes its folder.
 func TestNothingOutlivesKill(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestNothingOutlivesKill(t *testing.T) {
 	if err := helper.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Open(fifo) // until the grandchild has opened it
+	f, err := os.Open(fifo) // blocks until the grandchild has opened it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,13 +85,13 @@ func TestNothingOutlivesKill(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := f.Read(make([]byte, 1)) // ends when no process has it open
+		_, err := f.Read(make([]byte, 1)) // returns when no process has it open
 		ended <- err
 	}()
 	select {
 	case <-ended:
 	case <-time.After(20 * time.Second):
-		t.Error("what the killed process had started still runs")
+		t.Error("a descendant of the killed process is still running")
 	}
 	_ = helper.Wait() // it was killed
 }

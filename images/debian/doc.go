@@ -1,3 +1,3 @@
-// Package debian has what builds from Debian's packages share: lists and lock files of packages, keys of what is
-// cached, and the programs that do the work.
+// Package debian is what builds from Debian's packages share: lists and lock files of packages,
+// cache keys, and running the external programs.
 package debian

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPoll is how often a lock that another process holds is tried.
+// lockPoll is how often a lock that another process holds is retried.
 const lockPoll = 200 * time.Millisecond
 
-// LockFile takes a folder for writing by the file path in it (flock(2): it is free again when its holder ends, however it
-// ends). waiting is called once if it is taken; it may be nil.
+// LockFile locks a folder for writing by the file path in it (flock(2): the lock is released when
+// its holder exits, however it exits). waiting is called once if another process holds the lock; it
+// may be nil.
 func LockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("images folder: %w", err)
@@ -29,7 +30,7 @@ func LockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			// Closing the file gives the lock up; there is nothing to lose in it.
+			// Closing the file releases the lock; it has no content to lose.
 			return func() { _ = f.Close() }, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
@@ -41,13 +42,13 @@ func LockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting for another build to end, which holds %s: %w", path, context.Cause(ctx)), f.Close())
+			return nil, errors.Join(fmt.Errorf("waiting for another build, which holds %s: %w", path, context.Cause(ctx)), f.Close())
 		case <-ticker.C:
 		}
 	}
 }
 
-// SyncFS writes out the file system that path is on.
+// SyncFS flushes the file system that path is on to disk.
 func SyncFS(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

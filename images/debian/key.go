@@ -19,13 +19,14 @@ func Lines(text string) []string {
 	return out
 }
 
-// Key names what is cached: a SHA-256 over named fields, each with its length, so that no two inputs look alike.
+// Key is the key of a cache entry: a SHA-256 over named fields, each with its length, so that no
+// two inputs collide.
 type Key struct {
 	w   io.Writer
 	sum func() string
 }
 
-// NewKey starts a key with fields that have no name.
+// NewKey starts a key with unnamed fields.
 func NewKey(fields ...string) Key {
 	sha := sha256.New()
 	k := Key{w: sha, sum: func() string { return hex.EncodeToString(sha.Sum(nil))[:12] }}
@@ -44,5 +45,5 @@ func (k Key) Field(name, content string) {
 // List adds a list as a field.
 func (k Key) List(name string, lines []string) { k.Field(name, strings.Join(lines, "\n")) }
 
-// Sum is the key, 12 hex digits.
+// Sum returns the key, 12 hex digits.
 func (k Key) Sum() string { return k.sum() }

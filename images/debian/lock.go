@@ -35,15 +35,15 @@ func (l Lock) String() string {
 	return b.String()
 }
 
-// Change is a package whose version differs from the lock file's. Old is empty for one that the lock
-// file lacks, New for one that the image lacks.
+// Change is a package whose version differs from the lock file's. Old is empty if the lock file
+// lacks the package, New if the image lacks it.
 type Change struct {
 	Package string `json:"package"`
 	Old     string `json:"old,omitempty"`
 	New     string `json:"new,omitempty"`
 }
 
-// String as in 'systemd 257.12-1 -> 257.13-1'.
+// String returns the change as in 'systemd 257.12-1 -> 257.13-1'.
 func (c Change) String() string {
 	switch {
 	case c.Old == "":
@@ -54,7 +54,7 @@ func (c Change) String() string {
 	return c.Package + " " + c.Old + " -> " + c.New
 }
 
-// Diff lists what differs, sorted by package.
+// Diff lists the differences, sorted by package.
 func (l Lock) Diff(now Lock) []Change {
 	names := maps.Clone(l)
 	maps.Copy(names, now)
@@ -67,7 +67,7 @@ func (l Lock) Diff(now Lock) []Change {
 	return out
 }
 
-// Summary names the first changes, for an error or a person.
+// Summary lists the first changes, for an error or for people.
 func Summary(changes []Change, most int) []string {
 	var lines []string
 	for _, change := range changes[:min(most, len(changes))] {

@@ -21,7 +21,7 @@ func TestLockDiff(t *testing.T) {
 		t.Errorf("diff %q, want %q", got, want)
 	}
 	if changes := now.Diff(now); changes != nil {
-		t.Errorf("diff with itself: %v", changes)
+		t.Errorf("diff with itself: got %v, want none", changes)
 	}
 }
 
@@ -32,14 +32,14 @@ func TestLockRoundTrip(t *testing.T) {
 	}
 	again, err := ParseLock(lock.String())
 	if err != nil || len(again.Diff(lock)) > 0 {
-		t.Errorf("read again: %v, %v", again, err)
+		t.Errorf("parsed again: got %v, error %v; want %v", again, err, lock)
 	}
 }
 
 func TestLockRefusesNonsense(t *testing.T) {
 	for _, text := range []string{"systemd", "=1", "systemd=", "a=1\na=2"} {
 		if _, err := ParseLock(text); err == nil {
-			t.Errorf("%q was read as a lock file", text)
+			t.Errorf("%q was accepted as a lock file", text)
 		}
 	}
 }
@@ -55,18 +55,18 @@ func TestPrerequisitesNamesAll(t *testing.T) {
 	needed := []Prerequisite{{"mmdebstrap", "mmdebstrap"}, {Keyring, "debian-archive-keyring"}, {"chroot", "coreutils"}}
 	err := CheckPrerequisites(1000, needed, func(path string) bool { return path == "/usr/sbin/chroot" })
 	if err == nil {
-		t.Fatal("nothing is missing")
+		t.Fatal("got no error, want the missing prerequisites")
 	}
-	for _, want := range []string{"runs as root", "user id is 1000", "debian-archive-keyring mmdebstrap"} {
+	for _, want := range []string{"must run as root", "user id 1000", "debian-archive-keyring mmdebstrap"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q lacks %q", err, want)
 		}
 	}
 	if strings.Contains(err.Error(), "coreutils") {
-		t.Errorf("error %q names what is there", err)
+		t.Errorf("error %q names a program that is installed", err)
 	}
 	if err := CheckPrerequisites(0, needed, func(string) bool { return true }); err != nil {
-		t.Errorf("all is there: %v", err)
+		t.Errorf("with everything installed: %v", err)
 	}
 }
 
@@ -78,6 +78,6 @@ func TestKey(t *testing.T) {
 	}
 	first, again := key("a", "b"), key("a", "b")
 	if key("a", "bc") == key("ab", "c") || first != again || len(first) != 12 {
-		t.Error("keys do not tell fields apart, or are not stable")
+		t.Error("keys do not distinguish fields, or are not stable")
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// searchPath is where programs are looked for, and PATH of those that are run. It is not taken from
-// the environment: a shell of `su` lacks the sbin folders, where half of these programs are.
+// searchPath is where programs are searched for, and the PATH that they run with. It does not come
+// from the environment: a shell of `su` lacks the sbin folders, which hold half of these programs.
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// Keyring signs Debian's archive.
+// Keyring holds the keys that sign Debian's archive.
 const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// Prerequisite is a file or program, and Debian's package that has it.
+// Prerequisite is a file or program, and the Debian package that provides it.
 type Prerequisite struct{ File, Package string }
 
-// CheckPrerequisites names everything that is missing at once. uid is the effective user's.
+// CheckPrerequisites reports everything that is missing at once. uid is the effective user id.
 func CheckPrerequisites(uid int, needed []Prerequisite, exists func(path string) bool) error {
 	var errs []error
 	if uid != 0 {
-		errs = append(errs, fmt.Errorf("image build runs as root (chroot, mount); the user id is %d", uid))
+		errs = append(errs, fmt.Errorf("image build must run as root (chroot, mount), not as user id %d", uid))
 	}
 	var missing, packages []string
 	for _, p := range needed {
@@ -40,7 +40,7 @@ func CheckPrerequisites(uid int, needed []Prerequisite, exists func(path string)
 	return errors.Join(errs...)
 }
 
-// Find returns the path of a program in searchPath, and whether it is there.
+// Find returns the path of a program in searchPath, and whether it exists.
 func Find(name string, exists func(string) bool) (string, bool) {
 	if filepath.IsAbs(name) {
 		return name, exists(name)
@@ -53,7 +53,7 @@ func Find(name string, exists func(string) bool) (string, bool) {
 	return "", false
 }
 
-// FileExists is true if something is at path.
+// FileExists reports whether path exists.
 func FileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -1,10 +1,10 @@
 package guest
 
 // console is the disk's boot code. Debian builds iPXE without a serial console, and OpenStack's
-// console log is the serial port. So before GRUB is loaded, this makes the BIOS's video service
-// (INT 10h), by which GRUB and iPXE print, send every character to COM1 too. It keeps itself in the
-// topmost KiB of base memory, which nobody uses that asks the BIOS how much there is. x86 code for
-// real mode, the instructions in AT&T's notation.
+// console log is the serial port. So before GRUB is loaded, this hooks the BIOS's video service
+// (INT 10h), through which GRUB and iPXE print, to send every character to COM1 too. It stays in
+// the topmost KiB of base memory, which programs that ask the BIOS for the memory size do not use.
+// x86 real-mode code, instructions in AT&T syntax.
 var console = []byte{
 	// interrupts off; DS = SS = 0, stack below this code
 	0xfa,       // cli
@@ -23,13 +23,13 @@ var console = []byte{
 	0xb9, 0x00, 0x01, // mov $0x100,%cx
 	0xfc,       // cld
 	0xf3, 0xa5, // rep movsw %ds:(%si),%es:(%di)
-	// keep the vector of INT 10h in the jump of hook
+	// save the vector of INT 10h in the jump of hook
 	0x66, 0xa1, 0x40, 0x00, // mov 0x40,%eax
 	0x26, 0x66, 0xa3, 0x66, 0x00, // mov %eax,%es:0x66
 	// and put hook in its place
 	0xc7, 0x06, 0x40, 0x00, 0x4d, 0x00, // movw $0x4d,0x40
 	0x8c, 0x06, 0x42, 0x00, // mov %es,0x42
-	// go on in the copy
+	// continue in the copy
 	0x06,             // push %es
 	0x68, 0x39, 0x00, // push $0x39
 	0xcb, // lret
@@ -46,13 +46,13 @@ var console = []byte{
 	// no disk: stop
 	0xf4,       // hlt
 	0xeb, 0xfd, // jmp 0x4a
-	// hook: AH = 0Eh writes the character AL; all else only goes on
+	// hook: AH = 0Eh writes the character AL; everything else just continues
 	0x80, 0xfc, 0x0e, // cmp $0xe,%ah
 	0x75, 0x13, // jne 0x65
 	0x50,       // push %ax
 	0x52,       // push %dx
 	0x88, 0xc4, // mov %al,%ah
-	// wait until COM1 takes a byte. Without COM1, 0xff is read
+	// wait until COM1 accepts a byte; without COM1, this reads 0xff
 	0xba, 0xfd, 0x03, // mov $0x3fd,%dx
 	0xec,       // in (%dx),%al
 	0xa8, 0x20, // test $0x20,%al

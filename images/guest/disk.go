@@ -8,9 +8,10 @@ import (
 	"regiond.dev/regiond/machine/diskimage"
 )
 
-// Places on the disk in sectors. GRUB's image has those of kernel and script in it: images/node/customize.sh.
+// Positions on the disk in sectors. GRUB's image contains those of kernel and script: see
+// images/node/customize.sh.
 const (
-	sectorGRUB   = 1 // boot.img, which loads what follows it
+	sectorGRUB   = 1 // boot.img, which loads core.img behind it
 	sectorCore   = 2
 	sectorKernel = 2048
 	sectorScript = 3072
@@ -22,20 +23,20 @@ const (
 	scriptSectors = 64
 )
 
-// parts of the disk, as Debian's packages have them.
+// parts of the disk, as in Debian's packages.
 type parts struct{ boot, core, kernel []byte }
 
-// disk puts the parts and a script in their places.
+// disk puts the parts and a script in their positions.
 func disk(p parts, script string) ([]byte, error) {
 	if len(p.kernel) > kernelSectors*diskimage.SectorSize {
-		return nil, fmt.Errorf("guest: iPXE has %d bytes, there is room for %d", len(p.kernel), kernelSectors*diskimage.SectorSize)
+		return nil, fmt.Errorf("guest: iPXE has %d bytes, the limit is %d", len(p.kernel), kernelSectors*diskimage.SectorSize)
 	}
-	// GRUB reads the whole place, so the rest of it has to be script as well: empty lines.
+	// GRUB reads the whole area, so its rest has to be script too: empty lines.
 	if len(script) > scriptSectors*diskimage.SectorSize {
-		return nil, fmt.Errorf("guest: the script has %d bytes, there is room for %d", len(script), scriptSectors*diskimage.SectorSize)
+		return nil, fmt.Errorf("guest: the script has %d bytes, the limit is %d", len(script), scriptSectors*diskimage.SectorSize)
 	}
 	if room := (sectorKernel - sectorCore) * diskimage.SectorSize; len(p.core) > room {
-		return nil, fmt.Errorf("guest: GRUB's core.img has %d bytes, there is room for %d", len(p.core), room)
+		return nil, fmt.Errorf("guest: GRUB's core.img has %d bytes, the limit is %d", len(p.core), room)
 	}
 	boot, core, err := diskimage.GRUBAt(p.boot, p.core, sectorCore)
 	if err != nil {
@@ -43,9 +44,9 @@ func disk(p parts, script string) ([]byte, error) {
 	}
 	image := make([]byte, sectorEnd*diskimage.SectorSize)
 	copy(image, console)
-	binary.LittleEndian.PutUint16(image[diskimage.SectorSize-2:], 0xaa55) // or the BIOS does not boot it
-	// What is marked as bootable has to have a partition, or Nova refuses it as unsafe
-	// (oslo_utils.imageutils, check_mbr_partitions). Nobody looks into it. Entry as in the MBR:
+	binary.LittleEndian.PutUint16(image[diskimage.SectorSize-2:], 0xaa55) // without it the BIOS does not boot the disk
+	// A bootable disk must have a partition, or Nova refuses it as unsafe (oslo_utils.imageutils,
+	// check_mbr_partitions). Nothing reads the partition. Entry as in the MBR:
 	// active, type Linux, first sector, number of sectors; no CHS addresses.
 	entry := image[partitionTable:]
 	entry[0], entry[4] = 0x80, 0x83

@@ -12,14 +12,14 @@ import (
 	"regiond.dev/regiond/images"
 )
 
-// Names in the images folder: guest/SHA-256.raw, and a link to the one that was built last.
+// Names in the images folder: guest/SHA-256.raw, and a link to the latest build.
 const (
 	folder  = "guest"
 	current = "current"
 	suffix  = ".raw"
 )
 
-// Image of the guest.
+// Image is a built guest disk.
 type Image struct {
 	// Path of the raw disk.
 	Path string `json:"path"`
@@ -27,7 +27,8 @@ type Image struct {
 	Digest string `json:"digest"`
 }
 
-// Build makes the guest's disk of what the current node image has of Debian, unless it is there. It takes no time and no network.
+// Build builds the guest's disk from Debian's parts in the current node image, unless it exists. It
+// is instant and needs no network.
 func Build(imageDir string) (Image, error) {
 	source, err := images.GuestParts(imageDir)
 	if err != nil {
@@ -36,7 +37,7 @@ func Build(imageDir string) (Image, error) {
 	var p parts
 	for name, content := range map[string]*[]byte{"boot.img": &p.boot, "core.img": &p.core, "ipxe.lkrn": &p.kernel} {
 		if *content, err = os.ReadFile(filepath.Join(source, name)); err != nil {
-			return Image{}, fmt.Errorf("guest: %w; build the node image again with: regiond image build --refresh", err)
+			return Image{}, fmt.Errorf("guest: %w; rebuild the node image with: regiond image build --refresh", err)
 		}
 	}
 	content, err := disk(p, script)
@@ -60,7 +61,8 @@ func Build(imageDir string) (Image, error) {
 	return Image{Path: path, Digest: digest}, nil
 }
 
-// place makes a file under another name and gives it its own when it is whole. Two builds at once make the same.
+// place creates a file under a temporary name and renames it when it is complete. Concurrent builds
+// produce the same file.
 func place(path string, create func(next string) error) error {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".next-")
 	if err != nil {
@@ -73,7 +75,7 @@ func place(path string, create func(next string) error) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// Path of the guest's disk that was built last.
+// Path returns the path of the latest guest disk.
 func Path(imageDir string) (string, error) {
 	path, err := filepath.EvalSymlinks(filepath.Join(imageDir, folder, current))
 	if errors.Is(err, fs.ErrNotExist) {

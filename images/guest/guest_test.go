@@ -26,14 +26,14 @@ goto again
 		t.Errorf("user data:\n%s\nwant:\n%s", got, want)
 	}
 	if none := Pings(0); !strings.Contains(none, "sleep 1") {
-		t.Errorf("no pause at all: %q", none)
+		t.Errorf("got %q, want a pause of at least a second", none)
 	}
 }
 
-// What tests wait for is what the script says.
-func TestScriptSaysTheLines(t *testing.T) {
+// The script prints the lines that tests wait for.
+func TestScriptPrintsTheLines(t *testing.T) {
 	if !strings.HasPrefix(script, "#!ipxe\n") {
-		t.Error("iPXE takes no script that does not begin with #!ipxe")
+		t.Error("the script does not begin with #!ipxe, so iPXE would reject it")
 	}
 	for _, line := range []string{LineDHCP, LineMetadata, LineUp} {
 		if !strings.Contains(script, "echo "+line) {
@@ -55,26 +55,26 @@ func TestDisk(t *testing.T) {
 	if len(d) != 2<<20 || !bytes.HasPrefix(d, console) || at(0, 510) != 0x55 || at(0, 511) != 0xaa {
 		t.Error("no boot sector")
 	}
-	// Nova wants one partition, and no more than that.
+	// Nova requires exactly one partition.
 	if table := d[446:510]; table[0] != 0x80 || table[4] != 0x83 ||
 		binary.LittleEndian.Uint32(table[8:]) != 1 || binary.LittleEndian.Uint32(table[12:]) != 4095 ||
 		!bytes.Equal(table[16:], make([]byte, 48)) {
 		t.Errorf("partition table %x", table)
 	}
-	// GRUB finds itself: boot.img the first sector of core.img, and that the other three.
+	// GRUB's parts find each other: boot.img the first sector of core.img, and that the other three.
 	if at(1, 0) != 'b' || at(1, 0x5c) != 2 || at(2, 0) != 'c' || at(2, 0x1f4) != 3 || at(2, 0x1fc) != 3 {
-		t.Error("GRUB is not in its place, or does not know it")
+		t.Error("GRUB is not at its position, or has a wrong one recorded")
 	}
 	if at(2048, 0) != 'k' || at(2048, 1000) != 0 {
-		t.Error("iPXE is not in its place")
+		t.Error("iPXE is not at its position")
 	}
 	place := d[3072*diskimage.SectorSize : (3072+64)*diskimage.SectorSize]
 	if text := string(place); strings.TrimRight(text, "\n") != "#!ipxe" {
-		t.Errorf("the script's place has %q", strings.TrimRight(text, "\n"))
+		t.Errorf("the script's area has %q", strings.TrimRight(text, "\n"))
 	}
 }
 
-func TestDiskRefusesWhatDoesNotFit(t *testing.T) {
+func TestDiskRefusesPartsThatDoNotFit(t *testing.T) {
 	good := parts{boot: make([]byte, 512), core: make([]byte, 2048), kernel: make([]byte, 512)}
 	for name, c := range map[string]struct {
 		change func(*parts)
@@ -94,7 +94,7 @@ func TestDiskRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// imagesFolder with a node image that has the guest's parts.
+// imagesFolder returns an images folder with a node image that has the guest's parts.
 func imagesFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,13 +133,13 @@ func TestBuildAndPath(t *testing.T) {
 	if path, err := Path(dir); err != nil || path != first.Path || !strings.Contains(path, first.Digest) {
 		t.Errorf("Path %q, %v; want %q", path, err, first.Path)
 	}
-	// Another iPXE is another guest.
+	// A different iPXE gives a different guest.
 	if err := os.WriteFile(filepath.Join(dir, "node/.rootfs/k/guest/ipxe.lkrn"), []byte("next"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	next, err := Build(dir)
 	if path, pathErr := Path(dir); err != nil || pathErr != nil || next.Digest == first.Digest || path != next.Path {
-		t.Errorf("after a change: %v, %v, Path %q, %v", next, err, path, pathErr)
+		t.Errorf("after a change: got %v, %v, and Path %q, %v; want another image, and its path", next, err, path, pathErr)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "guest"))
 	if err != nil || len(entries) != 3 {

@@ -33,13 +33,13 @@ const (
 	guestIP = "10.99.78.10"
 	nobody  = "10.99.78.99"
 	tap     = "guesttap"
-	// uuid is the instance's, as nova puts it into SMBIOS.
+	// uuid is the instance's UUID, as nova puts it into SMBIOS.
 	uuid = "b2c0ab1e-0000-4000-8000-00000000cafe"
-	// bootsWithin is generous: QEMU emulates, and shares its processor.
+	// bootsWithin is generous: QEMU emulates, on a shared processor.
 	bootsWithin = 90 * time.Second
 )
 
-// The guest takes its address, identifies itself, and answers.
+// The guest gets its address, identifies itself, and answers.
 func TestQEMUGuestWithoutUserData(t *testing.T) {
 	image := build(t)
 	enterNamespace(t)
@@ -51,14 +51,15 @@ func TestQEMUGuestWithoutUserData(t *testing.T) {
 	c.wait("GUEST-USER-DATA-NONE")
 	c.wait(guest.LineUp)
 	if got := m.paths(); got != "/latest/meta-data/instance-id /latest/user-data" {
-		t.Errorf("the guest asked for %s", got)
+		t.Errorf("the guest requested %s", got)
 	}
 	if out, err := exec.Command("busybox", "ping", "-c", "2", "-w", "20", guestIP).CombinedOutput(); err != nil {
 		t.Errorf("the guest does not answer: %v\n%s", err, out)
 	}
 }
 
-// Where the router that DHCP names does not exist, as on a network of neutron's without one, metadata is on the DHCP server.
+// Where the router that DHCP names does not exist, as on a neutron network without a router,
+// metadata comes from the DHCP server.
 func TestQEMUGuestPingsWithoutRouter(t *testing.T) {
 	image := build(t)
 	enterNamespace(t)
@@ -68,7 +69,7 @@ func TestQEMUGuestPingsWithoutRouter(t *testing.T) {
 	c.wait(guest.LineMetadata + uuid)
 	c.wait(guest.LinePing + hostIP)
 	c.wait(guest.LinePingFailed + nobody)
-	// It goes on.
+	// It continues.
 	c.wait(guest.LinePing + hostIP)
 }
 
@@ -81,13 +82,14 @@ func build(t *testing.T) string {
 	return image.Path
 }
 
-// enterNamespace puts the test's thread, and what it starts, into a network namespace with the guest's tap.
+// enterNamespace puts the test's thread, and what it starts, into a network namespace with the
+// guest's tap.
 func enterNamespace(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
 	ns, err := netns.New()
 	if err != nil {
-		t.Fatalf("this test makes a network namespace: run it as root: %v", err)
+		t.Fatalf("this test creates a network namespace; run it as root: %v", err)
 	}
 	t.Cleanup(func() { ns.Close() })
 	if err := netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: tap}, Mode: netlink.TUNTAP_MODE_TAP}); err != nil {
@@ -111,7 +113,7 @@ func enterNamespace(t *testing.T) {
 	}
 }
 
-// start ends the process, and waits for it, when the test does.
+// start starts a process that ends with the test.
 func start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -124,7 +126,7 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
-// dhcp serves one address, and a router.
+// dhcp serves one address and a router.
 func dhcp(t *testing.T, router string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,7 +140,7 @@ func dhcp(t *testing.T, router string) {
 	start(t, exec.Command("busybox", "udhcpd", "-f", filepath.Join(dir, "udhcpd.conf")))
 }
 
-// metadata service, as nova's is seen by an instance.
+// metadata is a metadata service, as an instance sees nova's.
 type metadata struct {
 	mutex sync.Mutex
 	asked []string
@@ -181,7 +183,7 @@ func (m *metadata) paths() string {
 	return strings.Join(m.asked, " ")
 }
 
-// console is what the guest has said on its serial port.
+// console is what the guest has printed on its serial port.
 type console struct {
 	t       *testing.T
 	mutex   sync.Mutex
@@ -214,7 +216,7 @@ func boot(t *testing.T, image, machine string) *console {
 	return c
 }
 
-// wait for a line that was not waited for yet.
+// wait waits for a line after those already waited for.
 func (c *console) wait(line string) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), bootsWithin)
@@ -232,7 +234,7 @@ func (c *console) wait(line string) {
 		}
 		select {
 		case <-ctx.Done():
-			c.t.Fatalf("the guest did not say %q within %s; it said:\n%s", line, bootsWithin, text)
+			c.t.Fatalf("the guest did not print %q within %s; it printed:\n%s", line, bootsWithin, text)
 		case <-c.changed:
 		}
 	}

@@ -13,7 +13,7 @@ import (
 //go:embed guest.ipxe
 var script string
 
-// Lines of the console, see the package's comment. Those that end in a space are followed by a value.
+// Lines of the console; see the package comment. A value follows those that end in a space.
 const (
 	LineDHCP       = "GUEST-DHCP-OK "
 	LineMetadata   = "GUEST-METADATA-OK "
@@ -22,8 +22,9 @@ const (
 	LinePingFailed = "GUEST-PING-FAILED "
 )
 
-// Pings is user data that lets a guest ping addresses (IPv4) for ever, every round after a pause of whole seconds, and say for
-// each time whether it was answered: LinePing or LinePingFailed with the address.
+// Pings is user data that makes a guest ping addresses (IPv4) forever, with a pause of whole
+// seconds between rounds, and print for each ping whether it was answered: LinePing or
+// LinePingFailed with the address.
 func Pings(pause time.Duration, addresses ...netip.Addr) string {
 	var b strings.Builder
 	b.WriteString("#!ipxe\n:again\n")
