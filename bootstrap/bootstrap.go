@@ -37,8 +37,11 @@ type Config struct {
 	Ready func()
 	// Stopping is called when Run begins to stop what it started. May be nil.
 	Stopping func()
+	// CheckCredentials says why a file of BMC credentials can't be used, nil if it can. Its error MUST
+	// NOT hold what the file says.
+	CheckCredentials func(file string) error
 	// Controllers runs the region's controllers until its context ends, and calls Runtime.Started
-	// once they serve. May be nil.
+	// once they serve.
 	Controllers func(context.Context, Runtime) error
 }
 
@@ -59,7 +62,10 @@ type Runtime struct {
 	KubernetesURL string
 	// Started is to be called once the controllers serve: the region is up then.
 	Started func()
-	Log     *slog.Logger
+	// ReportProblems has status show what source returns: what does not work and is tried again. source
+	// is called at any time, also after the controllers have ended.
+	ReportProblems func(source func() []string)
+	Log            *slog.Logger
 }
 
 // nodeName is the host's name as Kubernetes wants it.

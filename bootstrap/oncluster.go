@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
-	"regiond.dev/regiond/bootstrap/credentials"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/scheme"
 )
@@ -126,15 +125,8 @@ func (r *run) applyAddons(ctx context.Context) error {
 	return addons.Apply(ctx, r.client, objects...)
 }
 
-// applyRegion applies the credentials, then the Region that refers to them. Credentials that can't be
-// read do not keep the region down: preflight refused them at the first start, and later the
-// control plane must come up so that they can be repaired while servers go on.
+// applyRegion stores the declaration.
 func (r *run) applyRegion(ctx context.Context) error {
-	r.importer = credentials.NewImporter(r.client, r.region.Spec.Hardware.Credentials)
-	r.state.watchProblems(r.importer.Problems)
-	if err := r.importer.Sync(ctx); err != nil {
-		r.log.Error("credentials not imported", slog.Any("error", err))
-	}
 	desired, err := r.region.Desired()
 	if err != nil {
 		return err
@@ -151,41 +143,28 @@ func (r *run) applyRegion(ctx context.Context) error {
 	return nil
 }
 
-// runControllers runs the controllers and the import of credentials until ctx ends or one of them does.
+// runControllers runs the controllers until ctx ends or they do.
 func (r *run) runControllers(ctx context.Context) error {
 	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
 		return err
 	}
 	life, stop := context.WithCancel(ctx)
 	defer stop()
-	type end struct {
-		what string
-		err  error
-	}
-	ends := make(chan end, 2)
-	running := 1
+	r.state.enter("starting the controllers", now())
 	started := sync.OnceFunc(func() { r.started(life) })
-	go func() { ends <- end{"watching credentials", r.importer.Watch(life, r.log)} }()
-	if r.config.Controllers != nil {
-		running++
-		r.state.enter("starting the controllers", now())
-		go func() { ends <- end{"controllers", r.config.Controllers(life, r.runtime(started))} }()
-	} else {
-		started()
-	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.config.Controllers(life, r.runtime(started)) }()
+	running := true
 	var result error
-	for result == nil && life.Err() == nil && running > 0 {
-		select {
-		case <-ctx.Done():
-			stop()
-		case e := <-ends:
-			running--
-			switch {
-			case e.err != nil:
-				result = fmt.Errorf("%s: %w", e.what, e.err)
-			case e.what == "controllers" && ctx.Err() == nil:
-				result = errors.New("controllers ended without being asked to")
-			}
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		running = false
+		switch {
+		case err != nil:
+			result = fmt.Errorf("controllers: %w", err)
+		case ctx.Err() == nil:
+			result = errors.New("controllers ended without being asked to")
 		}
 	}
 	r.state.setReady(false)
@@ -195,21 +174,25 @@ func (r *run) runControllers(ctx context.Context) error {
 	}
 	r.stopping(ctx, "stopping the controllers")
 	stop()
-	late := time.NewTimer(controllersGrace)
-	defer late.Stop()
-	for running > 0 {
-		select {
-		case e := <-ends:
-			running--
-			if e.err != nil && result == nil && !errors.Is(e.err, context.Canceled) {
-				result = fmt.Errorf("%s: %w", e.what, e.err)
-			}
-		case <-late.C:
-			result = errors.Join(result, fmt.Errorf("controllers did not stop within %s", controllersGrace))
-			running = 0
-		}
+	if running {
+		result = stopped(ended)
 	}
 	return errors.Join(result, r.journal.End(stageControllers.name, result))
+}
+
+// stopped waits until the controllers, which were told to stop, have ended.
+func stopped(ended <-chan error) error {
+	late := time.NewTimer(controllersGrace)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("controllers: %w", err)
+		}
+		return nil
+	case <-late.C:
+		return fmt.Errorf("controllers did not stop within %s", controllersGrace)
+	}
 }
 
 // started declares the region up, unless it is being stopped already.
@@ -229,6 +212,6 @@ func (r *run) started(life context.Context) {
 func (r *run) runtime(started func()) Runtime {
 	return Runtime{
 		REST: r.cluster.REST(), Region: r.region, Host: r.node, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
-		KubernetesURL: r.cluster.URL(), Started: started, Log: r.log,
+		KubernetesURL: r.cluster.URL(), Started: started, ReportProblems: r.state.watchProblems, Log: r.log,
 	}
 }

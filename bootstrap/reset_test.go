@@ -114,7 +114,7 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 	r := &region.Region{}
 	r.Spec.Networks.Provisioning.Address = "192.0.2.1"
 	r.Spec.ControlPlane.DataDir = dir
-	report, err := bootstrap.Preflight(t.Context(), r)
+	report, err := bootstrap.Preflight(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/bootstrap/addons"
-	"regiond.dev/regiond/bootstrap/credentials"
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/journal"
@@ -32,7 +31,7 @@ var (
 	stageAPI         = stage{name: "api", doing: "waiting for the Kubernetes API", done: "Kubernetes API ready"}
 	stageDefinitions = stage{name: "definitions", doing: "applying resource definitions", done: "resource definitions applied"}
 	stageAddons      = stage{name: "addons", doing: "applying namespaces, roles and CoreDNS", done: "namespaces, roles and CoreDNS applied"}
-	stageRegion      = stage{name: "region", doing: "applying credentials and the region", done: "credentials and region applied"}
+	stageRegion      = stage{name: "region", doing: "applying the region", done: "region applied"}
 	stageNode        = stage{name: "node", doing: "waiting for the node", done: "node ready"}
 	stageControllers = stage{name: "controllers"}
 )
@@ -53,12 +52,11 @@ type run struct {
 	journal      *journal.Journal
 	state        state
 
-	pki      *pki.PKI
-	owner    datadir.Owner
-	payload  string
-	cluster  *cluster.Cluster
-	client   client.Client
-	importer *credentials.Importer
+	pki     *pki.PKI
+	owner   datadir.Owner
+	payload string
+	cluster *cluster.Cluster
+	client  client.Client
 }
 
 // Run makes this host the region's seed host and keeps it until the context ends. Then it stops
@@ -73,7 +71,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if r.node, err = nodeName(); err != nil {
 		return err
 	}
-	report, err := checkHost(ctx, r.requirements, r.region.Spec.Hardware.Credentials)
+	report, err := checkHost(ctx, r.requirements, r.region.Spec.Hardware.Credentials, c.CheckCredentials)
 	if err != nil {
 		return err
 	}
@@ -125,13 +123,13 @@ func (r *run) ranges() (pods, services netip.Prefix, err error) {
 	return pods.Masked(), services.Masked(), nil
 }
 
-// Preflight looks at this host for a region and judges it.
-func Preflight(ctx context.Context, r *region.Region) (preflight.Report, error) {
+// Preflight looks at this host for a region and judges it. checkCredentials is that of Config.
+func Preflight(ctx context.Context, r *region.Region, checkCredentials func(file string) error) (preflight.Report, error) {
 	required, err := requirementsOf(r)
 	if err != nil {
 		return nil, err
 	}
-	return checkHost(ctx, required, r.Spec.Hardware.Credentials)
+	return checkHost(ctx, required, r.Spec.Hardware.Credentials, checkCredentials)
 }
 
 // requirementsOf follows the links in the data directory's path.
@@ -144,7 +142,8 @@ func requirementsOf(r *region.Region) (preflight.Requirements, error) {
 	return w, err
 }
 
-func checkHost(ctx context.Context, required preflight.Requirements, files []region.Credential) (preflight.Report, error) {
+func checkHost(ctx context.Context, required preflight.Requirements, files []region.Credential,
+	checkCredentials func(file string) error) (preflight.Report, error) {
 	var running *preflight.Process
 	pid, err := LockOwner(required.DataDir)
 	if err != nil && !errors.Is(err, os.ErrPermission) { // without root the check "root" says enough
@@ -162,7 +161,7 @@ func checkHost(ctx context.Context, required preflight.Requirements, files []reg
 		return nil, err
 	}
 	for _, f := range files {
-		if _, err := credentials.Read(f.File); err != nil {
+		if err := checkCredentials(f.File); err != nil {
 			host.Credentials = append(host.Credentials, preflight.CredentialFault{Name: f.Name, Fault: err.Error()})
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"regiond.dev/regiond/hardware/credentials"
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/hardware/netboot"
@@ -39,8 +40,8 @@ import (
 
 // Config of the hardware side of a region.
 type Config struct {
-	// Region as stored. Only its name and networks are taken from here; everything else is read from the API server, so that it
-	// may change while this runs.
+	// Region as stored. Only its name, networks and files of credentials are taken from here; everything else is read from the
+	// API server, so that it may change while this runs.
 	Region *region.Region
 	// DB holds the DHCP leases.
 	DB *bbolt.DB
@@ -55,6 +56,8 @@ type Config struct {
 	ImageDir string
 	// Guests on the hosts, which are asked about before a host is installed again.
 	Guests server.Guests
+	// ReportProblems is told where to ask for what does not work and is tried again, for status.
+	ReportProblems func(source func() []string)
 	// Registry of the metrics. Default: that of controller-runtime, which is what the manager serves.
 	Registry prometheus.Registerer
 	Log      *slog.Logger
@@ -83,8 +86,9 @@ func (local) NeedLeaderElection() bool { return false }
 // Setup adds everything to a manager, whose cache has what Cached says. The returned function is to
 // be called when the manager has ended.
 func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), err error) {
-	if c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil || c.Log == nil {
-		return nil, errors.New("hardware: Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests and Log are needed")
+	if c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil ||
+		c.ReportProblems == nil || c.Log == nil {
+		return nil, errors.New("hardware: Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests, ReportProblems and Log are needed")
 	}
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
@@ -148,6 +152,9 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	if err := m.Add(manager.RunnableFunc(func(ctx context.Context) error { return limitHosts(ctx, live, c.Log) })); err != nil {
 		return nil, err
 	}
+	if err := importCredentials(ctx, m, live, c); err != nil {
+		return nil, err
+	}
 	c.Log.Info("hardware controllers start", slog.String("region", c.Region.Name), slog.String("provisioning", n.Address.String()), slog.String("interface", n.Interface))
 	return func() {
 		// Sessions that are left open take up slots of the BMCs for a minute.
@@ -157,6 +164,18 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 			c.Log.Warn("some BMC sessions were not ended", slog.Any("error", err))
 		}
 	}, nil
+}
+
+// importCredentials imports the files of credentials, and adds what keeps their Secrets in step with
+// them. Files that can't be read do not keep the controllers down: preflight refused them at the
+// first start, and later they are repaired while servers go on.
+func importCredentials(ctx context.Context, m manager.Manager, c client.Client, conf Config) error {
+	importer := credentials.NewImporter(c, conf.Region.Spec.Hardware.Credentials)
+	conf.ReportProblems(importer.Problems)
+	if err := importer.Sync(ctx); err != nil {
+		conf.Log.Error("credentials not imported", slog.Any("error", err))
+	}
+	return m.Add(local(func(ctx context.Context) error { return importer.Watch(ctx, conf.Log) }))
 }
 
 // limitHosts has the API server bound what hosts write, and tries until it has.

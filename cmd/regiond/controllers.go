@@ -57,7 +57,7 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	}
 	release, err := hardware.Setup(ctx, m, hardware.Config{
 		Region: rt.Region, DB: rt.DB, GetCertificate: getCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
-		ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, Log: rt.Log,
+		ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, ReportProblems: rt.ReportProblems, Log: rt.Log,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/bootstrap/systemd"
+	"regiond.dev/regiond/hardware/credentials"
 )
 
 func newInstallCommand() *cobra.Command {
@@ -76,7 +77,7 @@ func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error
 	}
 	show := progressPrinter(cmd.ErrOrStderr(), "text", started)
 	if running == 0 {
-		report, err := bootstrap.Preflight(cmd.Context(), r)
+		report, err := bootstrap.Preflight(cmd.Context(), r, credentials.Check)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/hardware/credentials"
 )
 
 func newPreflightCommand() *cobra.Command {
@@ -37,7 +38,7 @@ func preflightReport(cmd *cobra.Command, file, output string) error {
 	if err != nil {
 		return err
 	}
-	report, err := bootstrap.Preflight(cmd.Context(), r)
+	report, err := bootstrap.Preflight(cmd.Context(), r, credentials.Check)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/systemd"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/hardware/credentials"
 	"regiond.dev/regiond/region/span/export"
 )
 
@@ -112,8 +113,9 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 			notify(systemd.Ready)
 			go keepAlive(ctx, watchdog, dataDir, notify)
 		},
-		Stopping:    func() { notify(systemd.Stopping) },
-		Controllers: withRegistry(runControllers),
+		Stopping:         func() { notify(systemd.Stopping) },
+		CheckCredentials: credentials.Check,
+		Controllers:      withRegistry(runControllers),
 	})
 	cancel()
 	return errors.Join(err, output.Close())

@@ -34,6 +34,12 @@ const (
 	maxKey      = 20
 )
 
+// Check says why a file can't be used, nil if it can. Its error never holds what the file says.
+func Check(path string) error {
+	_, err := Read(path)
+	return err
+}
+
 // Read reads a credentials file. Its error never holds what the file says.
 func Read(path string) (Credential, error) {
 	f, err := os.Open(path)

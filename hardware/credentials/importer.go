@@ -10,12 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/addons"
+	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 )
-
-// SecretName is the Secret of a credential, in region.NamespaceSystem.
-func SecretName(credential string) string { return "bmc-" + credential }
 
 // Importer keeps one Secret for each credential of a region.
 type Importer struct {
@@ -67,18 +64,22 @@ func (i *Importer) sync(ctx context.Context, c region.Credential) error {
 		return err
 	}
 	encode := base64.StdEncoding.EncodeToString
-	data := map[string]any{"username": encode([]byte(value.Username)), "password": encode([]byte(value.Password))}
+	data := map[string]any{server.KeyUsername: encode([]byte(value.Username)), server.KeyPassword: encode([]byte(value.Password))}
 	if len(key) > 0 {
-		data["bmcKey"] = encode(key)
+		data[server.KeyBMCKey] = encode(key)
 	}
-	return addons.Apply(ctx, i.client, &unstructured.Unstructured{Object: map[string]any{
+	secret := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1",
 		"kind":       "Secret",
 		"type":       "kubernetes.io/basic-auth",
 		"metadata": map[string]any{
-			"name":      SecretName(c.Name),
-			"namespace": region.NamespaceSystem,
+			"name":      server.CredentialsSecret(c.Name),
+			"namespace": server.Namespace,
 		},
 		"data": data,
-	}})
+	}}
+	if err := i.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(secret), client.FieldOwner(region.FieldManager), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply Secret %s/%s: %w", server.Namespace, secret.GetName(), err)
+	}
+	return nil
 }

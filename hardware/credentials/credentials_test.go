@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"regiond.dev/regiond/bootstrap/credentials"
+	"regiond.dev/regiond/hardware/credentials"
 	"regiond.dev/regiond/region"
 )
 
