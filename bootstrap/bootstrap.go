@@ -19,6 +19,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
 
@@ -60,6 +61,9 @@ type Runtime struct {
 	CA *pki.Authority
 	// KubernetesURL is where other hosts reach the API.
 	KubernetesURL string
+	// PinImages keeps the images of a set on this host, pulled and safe from the kubelet's garbage
+	// collection.
+	PinImages func(context.Context, oci.Set) error
 	// Started is to be called once the controllers serve: the region is up then.
 	Started func()
 	// ReportProblems has status show what source returns: what does not work and is tried again. source

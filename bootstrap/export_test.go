@@ -5,3 +5,6 @@ func (r Reset) RemoveData(report func(string, ...any)) error { return r.removeDa
 
 // Taken lists what others made in a directory.
 var Taken = taken
+
+// ListenRegistry opens the registry of component images.
+var ListenRegistry = listenRegistry

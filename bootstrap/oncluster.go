@@ -3,9 +3,7 @@ package bootstrap
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -28,8 +26,6 @@ const (
 	// emulated machine with two CPUs the resource definitions alone took 56 s.
 	applyTimeout = 5 * time.Minute
 	poll         = 100 * time.Millisecond
-	// controllersGrace is how long controllers may take to stop.
-	controllersGrace = 30 * time.Second
 )
 
 // onCluster runs the stages that need the API, then the controllers until ctx or the cluster ends.
@@ -141,77 +137,4 @@ func (r *run) applyRegion(ctx context.Context) error {
 	stored.SetGroupVersionKind(region.GroupVersion.WithKind("Region"))
 	r.region = stored
 	return nil
-}
-
-// runControllers runs the controllers until ctx ends or they do.
-func (r *run) runControllers(ctx context.Context) error {
-	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
-		return err
-	}
-	life, stop := context.WithCancel(ctx)
-	defer stop()
-	r.state.enter("starting the controllers", now())
-	started := sync.OnceFunc(func() { r.started(life) })
-	ended := make(chan error, 1)
-	go func() { ended <- r.config.Controllers(life, r.runtime(started)) }()
-	running := true
-	var result error
-	select {
-	case <-ctx.Done():
-	case err := <-ended:
-		running = false
-		switch {
-		case err != nil:
-			result = fmt.Errorf("controllers: %w", err)
-		case ctx.Err() == nil:
-			result = errors.New("controllers ended without being asked to")
-		}
-	}
-	r.state.setReady(false)
-	r.state.enter("stopping the controllers", now())
-	if r.config.Stopping != nil {
-		r.config.Stopping()
-	}
-	r.stopping(ctx, "stopping the controllers")
-	stop()
-	if running {
-		result = stopped(ended)
-	}
-	return errors.Join(result, r.journal.End(stageControllers.name, result))
-}
-
-// stopped waits until the controllers, which were told to stop, have ended.
-func stopped(ended <-chan error) error {
-	late := time.NewTimer(controllersGrace)
-	defer late.Stop()
-	select {
-	case err := <-ended:
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("controllers: %w", err)
-		}
-		return nil
-	case <-late.C:
-		return fmt.Errorf("controllers did not stop within %s", controllersGrace)
-	}
-}
-
-// started declares the region up, unless it is being stopped already.
-func (r *run) started(life context.Context) {
-	if life.Err() != nil {
-		return
-	}
-	r.state.enter("running", now())
-	r.state.setReady(true)
-	r.progress(fmt.Sprintf("region %s is up; `regiond status` shows it", r.region.Name))
-	r.log.Info("region is up", slog.String("region", r.region.Name))
-	if r.config.Ready != nil {
-		r.config.Ready()
-	}
-}
-
-func (r *run) runtime(started func()) Runtime {
-	return Runtime{
-		REST: r.cluster.REST(), Region: r.region, Host: r.node, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
-		KubernetesURL: r.cluster.URL(), Started: started, ReportProblems: r.state.watchProblems, Log: r.log,
-	}
 }

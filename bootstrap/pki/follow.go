@@ -7,6 +7,17 @@ import (
 	"sync"
 )
 
+// ServingCertificate issues the certificate of a server, in files called name, and returns it as
+// tls.Config takes it: a renewed one is used from the next handshake on. sans are the DNS names and
+// IP addresses that the server is reached by.
+func (a *Authority) ServingCertificate(name, cn string, sans ...string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
+	pair, err := a.Issue(name, Request{CN: cn, SANs: sans, Usages: Server})
+	if err != nil {
+		return nil, err
+	}
+	return pair.Follow()
+}
+
 // Follow returns a function for tls.Config that gives this pair, read again when it was renewed. A
 // pair that can't be read at first is an error; later the last good one is kept.
 func (p Pair) Follow() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {

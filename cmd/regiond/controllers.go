@@ -2,19 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 
 	"regiond.dev/regiond/bootstrap"
-	"regiond.dev/regiond/bootstrap/kube/config"
 	"regiond.dev/regiond/bootstrap/manager"
-	"regiond.dev/regiond/bootstrap/pki"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/hardware"
-	"regiond.dev/regiond/images/containerd"
-	"regiond.dev/regiond/images/oci"
 )
 
 // metricsAddress is where Prometheus finds regiond's metrics, on this host only.
@@ -26,11 +21,7 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	if err != nil {
 		return fmt.Errorf("spec.networks.provisioning.address: %w", err)
 	}
-	pair, err := rt.CA.Issue("enroll", pki.Request{CN: "regiond-enroll", SANs: []string{address.String()}, Usages: pki.Server})
-	if err != nil {
-		return err
-	}
-	getCertificate, err := pair.Follow()
+	getCertificate, err := rt.CA.ServingCertificate("enroll", "regiond-enroll", address.String())
 	if err != nil {
 		return fmt.Errorf("certificate of the enrollment API: %w", err)
 	}
@@ -63,22 +54,8 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 		return err
 	}
 	defer release()
-	if err := cluster.Setup(m, cluster.Config{Region: rt.Region, DataDir: rt.DataDir, Pin: pinImages(rt), Log: rt.Log}); err != nil {
+	if err := cluster.Setup(m, cluster.Config{Region: rt.Region, DataDir: rt.DataDir, Pin: rt.PinImages, Log: rt.Log}); err != nil {
 		return err
 	}
 	return m.Start(ctx)
-}
-
-// pinImages keeps the images of a set on this host.
-func pinImages(rt bootstrap.Runtime) func(context.Context, oci.Set) error {
-	return func(ctx context.Context, set oci.Set) error {
-		h, err := containerd.Open(config.ContainerdSocket(rt.DataDir), rt.Region.Spec.Images.Dir)
-		if err != nil {
-			return err
-		}
-		err = h.EnsurePulled(ctx, set, func(image string, number, of int) {
-			rt.Log.Info("component image is pulled", slog.String("image", image), slog.Int("number", number), slog.Int("of", of))
-		})
-		return errors.Join(err, h.Close())
-	}
 }

@@ -115,7 +115,7 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 		},
 		Stopping:         func() { notify(systemd.Stopping) },
 		CheckCredentials: credentials.Check,
-		Controllers:      withRegistry(runControllers),
+		Controllers:      runControllers,
 	})
 	cancel()
 	return errors.Join(err, output.Close())

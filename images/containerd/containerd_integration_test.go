@@ -69,11 +69,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) serve(t *testing.T) {
 	t.Helper()
-	pair, err := w.node.PKI.Cluster.Issue("registry", pki.Request{CN: "regiond-registry", SANs: []string{w.node.Address.String()}, Usages: pki.Server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := pair.Follow()
+	certificate, err := w.node.PKI.Cluster.ServingCertificate("registry", "regiond-registry", w.node.Address.String())
 	if err != nil {
 		t.Fatal(err)
 	}

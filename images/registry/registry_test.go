@@ -42,11 +42,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.roots.AddCert(p.Cluster.Certificate())
-	server, err := p.Cluster.Issue("registry", pki.Request{CN: "regiond-registry", SANs: []string{"127.0.0.1"}, Usages: pki.Server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := server.Follow()
+	certificate, err := p.Cluster.ServingCertificate("registry", "regiond-registry", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

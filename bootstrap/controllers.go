@@ -1,0 +1,88 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// controllersGrace is how long controllers may take to stop.
+const controllersGrace = 30 * time.Second
+
+// runControllers runs the controllers until ctx ends or they do.
+func (r *run) runControllers(ctx context.Context) error {
+	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
+		return err
+	}
+	life, stop := context.WithCancel(ctx)
+	defer stop()
+	r.state.enter("starting the controllers", now())
+	started := sync.OnceFunc(func() { r.started(life) })
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.withRegistry(life, func(ctx context.Context) error { return r.config.Controllers(ctx, r.runtime(started)) })
+	}()
+	running := true
+	var result error
+	select {
+	case <-ctx.Done():
+	case err := <-ended:
+		running = false
+		switch {
+		case err != nil:
+			result = fmt.Errorf("controllers: %w", err)
+		case ctx.Err() == nil:
+			result = errors.New("controllers ended without being asked to")
+		}
+	}
+	r.state.setReady(false)
+	r.state.enter("stopping the controllers", now())
+	if r.config.Stopping != nil {
+		r.config.Stopping()
+	}
+	r.stopping(ctx, "stopping the controllers")
+	stop()
+	if running {
+		result = stopped(ended)
+	}
+	return errors.Join(result, r.journal.End(stageControllers.name, result))
+}
+
+// stopped waits until the controllers, which were told to stop, have ended.
+func stopped(ended <-chan error) error {
+	late := time.NewTimer(controllersGrace)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("controllers: %w", err)
+		}
+		return nil
+	case <-late.C:
+		return fmt.Errorf("controllers did not stop within %s", controllersGrace)
+	}
+}
+
+// started declares the region up, unless it is being stopped already.
+func (r *run) started(life context.Context) {
+	if life.Err() != nil {
+		return
+	}
+	r.state.enter("running", now())
+	r.state.setReady(true)
+	r.progress(fmt.Sprintf("region %s is up; `regiond status` shows it", r.region.Name))
+	r.log.Info("region is up", slog.String("region", r.region.Name))
+	if r.config.Ready != nil {
+		r.config.Ready()
+	}
+}
+
+func (r *run) runtime(started func()) Runtime {
+	return Runtime{
+		REST: r.cluster.REST(), Region: r.region, Host: r.node, DB: r.journal.DB(), DataDir: r.dataDir, CA: r.pki.Cluster,
+		KubernetesURL: r.cluster.URL(), PinImages: r.pinImages, Started: started, ReportProblems: r.state.watchProblems, Log: r.log,
+	}
+}
