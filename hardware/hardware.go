@@ -45,9 +45,9 @@ type Config struct {
 	Region *region.Region
 	// DB holds the DHCP leases.
 	DB *bbolt.DB
-	// GetCertificate gives the enroll API's certificate, valid for the address on the provisioning network, for each handshake, so
-	// that a renewed one is used at once.
-	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// ServingCertificate issues the certificate of a server, in files called name, that CA signs. What it returns gives it for each
+	// handshake, so that a renewed one is used at once.
+	ServingCertificate func(name, cn string, sans ...string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error)
 	// CA certificates (PEM) that sign the enroll API's certificate, the API server's certificate and the hosts' client certificates.
 	CA []byte
 	// KubernetesURL is how hosts reach the API server, https://address:6443.
@@ -56,6 +56,8 @@ type Config struct {
 	ImageDir string
 	// Guests on the hosts, which are asked about before a host is installed again.
 	Guests server.Guests
+	// Started is called once the machines of the region are served.
+	Started func()
 	// ReportProblems is told where to ask for what does not work and is tried again, for status.
 	ReportProblems func(source func() []string)
 	// Registry of the metrics. Default: that of controller-runtime, which is what the manager serves.
@@ -86,9 +88,9 @@ func (local) NeedLeaderElection() bool { return false }
 // Setup adds everything to a manager, whose cache has what Cached says. The returned function is to
 // be called when the manager has ended.
 func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), err error) {
-	if c.Region == nil || c.DB == nil || c.GetCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil ||
-		c.ReportProblems == nil || c.Log == nil {
-		return nil, errors.New("hardware: Region, DB, GetCertificate, CA, KubernetesURL, ImageDir, Guests, ReportProblems and Log are needed")
+	if c.Region == nil || c.DB == nil || c.ServingCertificate == nil || len(c.CA) == 0 || c.KubernetesURL == "" || c.ImageDir == "" || c.Guests == nil ||
+		c.Started == nil || c.ReportProblems == nil || c.Log == nil {
+		return nil, errors.New("hardware: Region, DB, ServingCertificate, CA, KubernetesURL, ImageDir, Guests, Started, ReportProblems and Log are needed")
 	}
 	if c.Registry == nil {
 		c.Registry = ctrlmetrics.Registry
@@ -109,8 +111,12 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 	}
 	events := m.GetEventRecorder("regiond-hardware")
 	images := imageDir(c.ImageDir)
+	certificate, err := c.ServingCertificate("enroll", "regiond-enroll", n.Address.String())
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the enrollment API: %w", err)
+	}
 	enrolling, err := enrollment.New(enrollment.Config{
-		Client: live, RegionName: c.Region.Name, GetCertificate: c.GetCertificate, CA: c.CA,
+		Client: live, RegionName: c.Region.Name, GetCertificate: certificate, CA: c.CA,
 		URL:           "https://" + netip.AddrPortFrom(n.Address, enroll.Port).String(),
 		KubernetesURL: c.KubernetesURL,
 		Image:         images.installable("http://" + n.Address.String()),
@@ -146,7 +152,7 @@ func Setup(ctx context.Context, m manager.Manager, c Config) (release func(), er
 		parts.Go(func() error { return netboot.Run(ctx, n) })
 		return parts.Wait()
 	}
-	if err := m.Add(local(serve)); err != nil {
+	if err := errors.Join(m.Add(local(serve)), m.Add(started(n.Address, c.Started))); err != nil {
 		return nil, err
 	}
 	if err := m.Add(manager.RunnableFunc(func(ctx context.Context) error { return limitHosts(ctx, live, c.Log) })); err != nil {

@@ -8,10 +8,20 @@ import (
 	"time"
 )
 
-// AwaitNetboot waits until the controllers serve machines. Netboot's listener is the last to open,
+// started calls done once the controllers serve machines at an address.
+func started(address netip.Addr, done func()) local {
+	return func(ctx context.Context) error {
+		if awaitNetboot(ctx, address) {
+			done()
+		}
+		return nil
+	}
+}
+
+// awaitNetboot waits until the controllers serve machines. Netboot's listener is the last to open,
 // and its script tells it from another web server on the same port, because of which the
 // controllers are about to fail. It returns false if the context ends first.
-func AwaitNetboot(ctx context.Context, address netip.Addr) bool {
+func awaitNetboot(ctx context.Context, address netip.Addr) bool {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
 	for ctx.Err() == nil {
