@@ -4,10 +4,14 @@ import (
 	"context"
 	"log/slog"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/manager"
 	"regiond.dev/regiond/components/cluster"
+	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/hardware"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // metricsAddress is where Prometheus finds regiond's metrics, on this host only.
@@ -15,7 +19,7 @@ const metricsAddress = "127.0.0.1:9440"
 
 // runControllers joins the rooms: it gives hardware and components what bootstrap made.
 func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
-	onHosts, err := newGuests(rt.REST, rt.Log.With(slog.String("component", "guests")))
+	api, err := client.New(rt.REST, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return err
 	}
@@ -26,7 +30,8 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	}
 	release, err := hardware.Setup(ctx, m, hardware.Config{
 		Region: rt.Region, DB: rt.DB, ServingCertificate: rt.CA.ServingCertificate, CA: rt.CA.CertificatePEM(), KubernetesURL: rt.KubernetesURL,
-		ImageDir: rt.Region.Spec.Images.Dir, Guests: onHosts, Started: rt.Started, ReportProblems: rt.ReportProblems, Log: rt.Log,
+		ImageDir: rt.Region.Spec.Images.Dir, Started: rt.Started, ReportProblems: rt.ReportProblems, Log: rt.Log,
+		Guests: computehost.Guests{API: api, Target: cluster.Target, Log: rt.Log.With(slog.String("component", "guests"))},
 	})
 	if err != nil {
 		return err
