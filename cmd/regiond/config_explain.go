@@ -1,14 +1,8 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
-	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/openstack"
 )
 
@@ -34,11 +28,11 @@ sections of options, e.g. libvirtd.conf, name the first word of a line alone.`,
 			if node != "" {
 				what.nodes = []string{node}
 			}
-			in, err := what.load(cmd)
+			p, err := what.load(cmd)
 			if err != nil {
 				return err
 			}
-			e, err := in.explain(node, args[0], args[1])
+			e, err := p.Explain(node, args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -52,13 +46,7 @@ sections of options, e.g. libvirtd.conf, name the first word of a line alone.`,
 			if err != nil || len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			source := composer.Source()
-			var files []string
-			for _, role := range source.Roles() {
-				files = append(files, source.FilesOf(role)...)
-			}
-			slices.Sort(files)
-			return slices.Compact(files), cobra.ShellCompDirectiveNoFileComp
+			return composer.Source().Files(), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	what.add(cmd)
@@ -66,35 +54,4 @@ sections of options, e.g. libvirtd.conf, name the first word of a line alone.`,
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
 	_ = cmd.RegisterFlagCompletionFunc("node", what.completeNodes) // fails for a flag that does not exist
 	return cmd
-}
-
-// explain finds the role whose file is meant.
-func (in *configInput) explain(node, file, option string) (*configgen.Explanation, error) {
-	v, _, err := in.source.Values(in.cluster)
-	if err != nil {
-		return nil, err
-	}
-	if node != "" {
-		if v, _, err = in.source.NodeValues(v, in.nodes[0]); err != nil {
-			return nil, err
-		}
-		return in.source.Explain(v, configgen.RoleCompute, file, option)
-	}
-	roles := in.source.RolesOf(file)
-	pods := slices.DeleteFunc(slices.Clone(roles), func(role string) bool { return role == configgen.RoleCompute })
-	switch {
-	case len(roles) == 0:
-		return nil, fmt.Errorf("no role has a file %s; roles are %s", file, strings.Join(in.source.Roles(), ", "))
-	case len(pods) == 0:
-		return nil, fmt.Errorf("%s is a file of compute nodes; name one by --node", file)
-	}
-	var errs []error
-	for _, role := range pods { // the first that has the option
-		e, err := in.source.Explain(v, role, file, option)
-		if err == nil {
-			return e, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
 }

@@ -93,6 +93,28 @@ func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, er
 	return out, nil
 }
 
+// ExplainPods is Explain for a file of pods. Of the roles that have the file, the first that has the
+// option is meant.
+func (s *Source) ExplainPods(v *Values, name, option string) (*Explanation, error) {
+	roles := s.RolesOf(name)
+	pods := slices.DeleteFunc(slices.Clone(roles), func(role string) bool { return role == RoleCompute })
+	switch {
+	case len(roles) == 0:
+		return nil, fmt.Errorf("no role has a file %s; roles are %s", name, strings.Join(s.Roles(), ", "))
+	case len(pods) == 0:
+		return nil, fmt.Errorf("%s is a file of compute nodes; name one by --node", name)
+	}
+	var errs []error
+	for _, role := range pods {
+		e, err := s.Explain(v, role, name, option)
+		if err == nil {
+			return e, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
 // replaced are the lines that the template alone would make of an option.
 func (s *Source) replaced(f *file, v *Values, root *node, role string, of *Explanation) (lost []ExplainedLine) {
 	e := s.evaluation(f, v, root)
@@ -116,6 +138,16 @@ func (s *Source) FilesOf(role string) []string {
 		paths[i] = f.Path
 	}
 	return paths
+}
+
+// Files of all roles, by their paths, sorted.
+func (s *Source) Files() []string {
+	var paths []string
+	for _, role := range s.Roles() {
+		paths = append(paths, s.FilesOf(role)...)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // RolesOf are the roles that get a file of this name, sorted.
