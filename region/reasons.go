@@ -56,6 +56,12 @@ const (
 	// ReasonSecretsMissing: secrets that were generated before are missing. Others would lock services
 	// out of their own data.
 	ReasonSecretsMissing = "SecretsMissing"
+	// ReasonSecretStoreUnavailable: the store that the cluster's secrets come from can't be read, or
+	// what was asked of it can't be removed. The cluster has all its secrets itself and goes on.
+	ReasonSecretStoreUnavailable = "SecretStoreUnavailable"
+	// ReasonSecretStoreRefused: the entry of the cluster's secret store is incomplete, malformed or not
+	// what services use. They go on with what they use.
+	ReasonSecretStoreRefused = "SecretStoreRefused"
 	// ReasonTemplatesMissing: the templates that the cluster is pinned to are missing, damaged, or of
 	// a newer regiond's format.
 	ReasonTemplatesMissing = "TemplatesMissing"

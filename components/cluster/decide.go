@@ -70,6 +70,9 @@ func Decide(f Facts, now time.Time) Decision {
 	d.probes()
 	d.nodes()
 	d.leaving()
+	if d.f.Store != nil {
+		d.again(terminalPoll)
+	}
 	d.describe()
 	return Decision{End: d.end, Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
 		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),

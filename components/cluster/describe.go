@@ -99,11 +99,14 @@ func (d *decider) configured() metav1.Condition {
 			return d.no(kind, region.ReasonRollingOut, w.Name+" to be rolled out", d.unrolled(w))
 		}
 	}
-	message := "the configuration was rendered and applied"
+	reason, message := region.ReasonApplied, "the configuration was rendered and applied"
+	if d.f.Store != nil {
+		reason, message = d.f.Store.Reason, message+"; "+d.f.Store.Message
+	}
 	if len(d.f.Warnings) > 0 {
 		message += "; " + strings.Join(d.f.Warnings, "; ")
 	}
-	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: region.ReasonApplied, Message: clip(message)}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: clip(message)}
 }
 
 // remedy for a database that was lost.

@@ -16,6 +16,9 @@ type Facts struct {
 	Release string
 	// Refused is a part of the declaration that is not followed, nil if all is. What is in force stays so.
 	Refused *Trouble
+	// Store is why the store of its secrets can't be followed, or left; the cluster goes on with its own
+	// copy of them. nil if it can, or if there is none.
+	Store *Trouble
 	// Status as it was written last. Only the times of its conditions are used, for 'since'.
 	Status region.OpenStackClusterStatus
 	// Trouble is why the desired state isn't known, nil if it is.

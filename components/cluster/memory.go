@@ -59,6 +59,7 @@ type observations struct {
 	endpoints check
 	// secret of the cluster as it was last read or written, nil if there was none.
 	secret  *corev1.Secret
+	store   storeAttempt
 	probes  map[string]Probe
 	session *cloud.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is desired, its users' passwords too.

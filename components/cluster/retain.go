@@ -49,7 +49,7 @@ func (c *Controller) removeObjects(ctx context.Context, cluster *region.OpenStac
 	if err := c.retain(ctx, name, cluster.InForce()); err != nil {
 		return false, err
 	}
-	if err := c.forgetStore(ctx, name); err != nil {
+	if _, err := c.forgetStore(ctx, name); err != nil {
 		return false, err
 	}
 	pruned, err := rollout.Prune(ctx, c.Live, plan.Owned(name), nil)

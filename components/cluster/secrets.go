@@ -37,14 +37,16 @@ func (t *reconciliation) ensureSecrets(ctx context.Context, secret *corev1.Secre
 	if err != nil {
 		return err
 	}
-	return t.writeRecord(ctx, secret, have, want)
+	if err := t.writeRecord(ctx, secret, have, want); err != nil || store != nil {
+		return err
+	}
+	return t.leaveStore(ctx)
 }
 
 // completeSecrets returns what the cluster's Secret is to say, with all secrets that are declared.
 func (t *reconciliation) completeSecrets(ctx context.Context, have record) (record, error) {
 	if from := t.cluster.Spec.Secrets.Source.ExternalSecrets; from != nil {
-		tree, err := t.fromStore(ctx, from, have.tree)
-		return record{tree: tree, generated: have.generated}, err
+		return t.followStore(ctx, *from, have)
 	}
 	tree, generated, err := secrets.Generate(t.composer.Source().Secrets(), have.tree, have.generated, rand.Reader)
 	if err != nil {
@@ -82,7 +84,7 @@ func (t *reconciliation) writeRecord(ctx context.Context, secret *corev1.Secret,
 		return err
 	}
 	t.seen.secret = secret.DeepCopy()
-	t.log.Info("secrets written", slog.Int("generated", len(want.generated)), slog.Int("before", len(have.generated)))
+	t.log.Info("secrets written", slog.Bool("from a store", want.kept != nil), slog.Int("generated", len(want.generated)), slog.Int("before", len(have.generated)))
 	return nil
 }
 

@@ -3,13 +3,17 @@ package cluster_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -18,15 +22,40 @@ import (
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/configgen/secrets"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/components/ownsecret"
 	"regiond.dev/regiond/region"
 )
 
 // storeOf declares that a cluster's secrets are in a store.
-func storeOf(w *world) {
+func storeOf(w *world) { w.store(&region.ExternalSecretStore{Store: "vault"}) }
+
+// store declares where the cluster's secrets come from, nil for regiond itself.
+func (w *world) store(from *region.ExternalSecretStore) {
 	w.t.Helper()
 	c := w.cluster()
-	c.Spec.Secrets.Source.ExternalSecrets = &region.ExternalSecretStore{Store: "vault"}
+	c.Spec.Secrets.Source.ExternalSecrets = from
 	w.must(w.api.Update(w.t.Context(), c))
+}
+
+// ofStore says whether the objects that a store is asked by, and that it is answered in, are there.
+func (w *world) ofStore() (asks, written bool) {
+	w.t.Helper()
+	there := func(o client.Object) bool {
+		err := w.api.Get(w.t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: cluster.StoreSecret}, o)
+		w.must(client.IgnoreNotFound(err))
+		return err == nil
+	}
+	external := &unstructured.Unstructured{}
+	external.SetGroupVersionKind(schema.GroupVersionKind{Group: "external-secrets.io", Version: "v1", Kind: "ExternalSecret"})
+	return there(external), there(&corev1.Secret{})
+}
+
+// conditionSays says whether the condition Configured is this one and its message has all of the parts.
+func (w *world) conditionSays(status metav1.ConditionStatus, reason string, parts ...string) func() bool {
+	return func() bool {
+		c := w.condition(region.ConditionConfigured)
+		return c.Status == status && c.Reason == reason && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(c.Message, p) })
+	}
 }
 
 // generatedTree has all secrets that are declared.
@@ -146,5 +175,198 @@ func TestStoreTakesOverGeneratedSecrets(t *testing.T) {
 	w.until(always(c), "ready", w.ready)
 	if after := w.templates(); !reflect.DeepEqual(after, before) {
 		t.Errorf("pods are restarted though the secrets are the same: got %v, want %v", after, before)
+	}
+}
+
+// A cluster that has its secrets itself goes on while the operator is away, whatever of it is: its
+// webhook, its definitions, or what it wrote.
+func TestStoreThatIsAwayStopsNothing(t *testing.T) {
+	internal := apierrors.NewInternalError(errors.New("failed calling webhook: connection refused"))
+	kind := schema.GroupKind{Group: "external-secrets.io", Kind: "ExternalSecret"}
+	for name, tt := range map[string]struct {
+		breakIt func(w *world)
+		reason  string
+		says    []string
+	}{
+		"the webhook refuses what is there already": {func(w *world) {
+			w.noOperator = func(verb string) error { return map[string]error{"apply": internal, "delete": internal}[verb] }
+		}, region.ReasonApplied, nil},
+		"the webhook refuses what is new": {func(w *world) {
+			w.noOperator = func(verb string) error { return map[string]error{"apply": internal}[verb] }
+			w.store(&region.ExternalSecretStore{Store: "vault", Entry: "elsewhere"})
+		}, region.ReasonSecretStoreUnavailable, []string{"failed calling webhook", "entry elsewhere", "see whether the External Secrets operator and its webhook run"}},
+		"its definitions are gone": {func(w *world) {
+			w.noOperator = func(string) error { return &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: []string{"v1"}} }
+		}, region.ReasonSecretStoreUnavailable, []string{"install the External Secrets operator"}},
+		"its definitions are gone, and the kind is remembered": {func(w *world) {
+			w.noOperator = func(string) error { return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group}, "") }
+		}, region.ReasonSecretStoreUnavailable, []string{"install the External Secrets operator"}},
+		"what it wrote is gone": {func(w *world) {
+			w.must(w.api.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: cluster.StoreSecret}}))
+		}, region.ReasonSecretStoreUnavailable, []string{"waiting for the External Secrets operator to write Secret openstack-lab/openstack-store"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			storeOf(w)
+			c := w.controller()
+			w.reconcile(c)
+			w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
+			w.until(always(c), "ready", w.ready)
+			before := w.inForce()
+			tt.breakIt(w)
+			w.must(w.api.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: "keystone"}}))
+			for range 5 {
+				w.reconcile(c)
+			}
+			w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: "keystone"}, &appsv1.Deployment{}))
+			w.until(always(c), "ready again, and told", func() bool {
+				return w.ready() && w.conditionSays(metav1.ConditionTrue, tt.reason, tt.says...)()
+			})
+			if after := w.inForce(); !reflect.DeepEqual(after, before) {
+				t.Error("the secrets in force are not what they were")
+			}
+			// It is followed again once it is back.
+			w.noOperator = nil
+			w.must(operatorWrites(t.Context(), w.api, before))
+			w.until(always(c), "the store is followed again", w.conditionSays(metav1.ConditionTrue, region.ReasonApplied))
+		})
+	}
+}
+
+// An operator that is away is not waited for in each reconciliation: its webhook takes seconds not to answer.
+func TestStoreThatIsAwayIsNotAskedAllTheTime(t *testing.T) {
+	w := newWorld(t)
+	storeOf(w)
+	c := w.controller()
+	w.reconcile(c)
+	w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
+	w.until(always(c), "ready", w.ready)
+	asked := 0
+	w.noOperator = func(string) error {
+		asked++
+		return errors.New("context deadline exceeded")
+	}
+	end := w.now.Add(3 * time.Minute)
+	for w.now.Before(end) {
+		at := w.now
+		w.reconcile(c)
+		w.now = at.Add(5 * time.Second) // events
+	}
+	if asked != 3 {
+		t.Errorf("got %d calls in three minutes, want one a minute", asked)
+	}
+}
+
+// A cluster that leaves its store keeps what services use. Nothing is asked of the store any more, and
+// what it answered is not left lying about.
+func TestClusterLeavesItsStore(t *testing.T) {
+	w := newWorld(t)
+	storeOf(w)
+	c := w.controller()
+	w.reconcile(c)
+	tree := w.generatedTree()
+	tree["own"] = map[string]any{"ldap-password": "x"}
+	w.must(operatorWrites(t.Context(), w.api, tree))
+	w.until(always(c), "ready", w.ready)
+	before, pods := w.inForce(), w.templates()
+
+	refused := apierrors.NewInternalError(errors.New("failed calling webhook"))
+	w.noOperator = func(verb string) error { return map[string]error{"delete": refused}[verb] }
+	w.store(nil)
+	w.until(always(c), "the object that can't be removed is told", w.conditionSays(metav1.ConditionTrue, region.ReasonSecretStoreUnavailable, "failed calling webhook",
+		"ExternalSecret openstack-lab/openstack-store can't be removed"))
+	if asks, written := w.ofStore(); !asks || !written {
+		t.Errorf("ExternalSecret is there: %t, what it wrote: %t; want both while the first can't be removed", asks, written)
+	}
+	w.noOperator = nil
+	w.until(w.controller, "the store is left", w.conditionSays(metav1.ConditionTrue, region.ReasonApplied))
+	if asks, written := w.ofStore(); asks || written {
+		t.Errorf("ExternalSecret is there: %t, what it wrote: %t; want neither", asks, written)
+	}
+	if after := w.inForce(); !reflect.DeepEqual(after, before) {
+		t.Error("the secrets in force are not what they were")
+	}
+	if after := w.templates(); !reflect.DeepEqual(after, pods) {
+		t.Error("pods are restarted though the secrets are the same")
+	}
+	// They are regiond's own from now on: one that is lost is not generated again.
+	s := &corev1.Secret{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: openstack.SecretName}, s))
+	if list := s.Annotations[cluster.AnnotationGenerated]; !strings.Contains(list, "keystone.admin_password") {
+		t.Errorf("got the generated secrets %s, want all", list)
+	}
+	if _, kept := s.Annotations[cluster.AnnotationKeptOwn]; kept {
+		t.Error("the Secret still says that it follows a store")
+	}
+}
+
+// An ExternalSecret of that name that someone else made is left alone.
+func TestLeavingAStoreRemovesItsOwnObjectsOnly(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: cluster.StoreSecret}}
+	w.must(w.api.Create(t.Context(), s))
+	for range 3 {
+		w.reconcile(w.controller())
+	}
+	if _, written := w.ofStore(); !written {
+		t.Error("a Secret without the cluster's label was removed")
+	}
+}
+
+// Secrets that were set before a cluster follows a store are not dropped because its entry lacks them.
+// What the entry had once is dropped when it is removed there.
+func TestStoreKeepsOwnSecrets(t *testing.T) {
+	w := newWorld(t)
+	c := w.controller()
+	w.until(always(c), "ready", w.ready)
+	for name, value := range map[string]string{"ldap-password": "S3CRET-1", "vendor-key": "S3CRET-2"} {
+		if _, err := ownsecret.Set(t.Context(), w.api, "lab", name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := w.inForce()
+	entry["own"] = map[string]any{"vendor-key": "S3CRET-3", "new": "S3CRET-4"}
+	storeOf(w)
+	w.must(operatorWrites(t.Context(), w.api, entry))
+	w.until(always(c), "the kept secret is told", w.conditionSays(metav1.ConditionTrue, region.ReasonApplied, "stay in use, add them to it: own.ldap-password"))
+	want := map[string]any{"ldap-password": "S3CRET-1", "vendor-key": "S3CRET-3", "new": "S3CRET-4"}
+	if got := w.inForce()["own"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got the own secrets %v, want %v", got, want)
+	}
+	if m := w.condition(region.ConditionConfigured).Message; strings.Contains(m, "S3CRET") || strings.Contains(m, "vendor-key") {
+		t.Errorf("the condition says %q, want no value, and no name but that of the kept secret", m)
+	}
+	w.reconcile(w.controller()) // another process knows which was kept
+	// In the store at last, it follows it.
+	entry["own"] = map[string]any{"ldap-password": "S3CRET-5", "new": "S3CRET-4"}
+	w.must(operatorWrites(t.Context(), w.api, entry))
+	w.until(w.controller, "nothing is kept any more", func() bool {
+		return reflect.DeepEqual(w.inForce()["own"], entry["own"]) && !strings.Contains(w.condition(region.ConditionConfigured).Message, "ldap-password")
+	})
+}
+
+// The Secret of a cluster that an earlier regiond took from a store says nothing of it; leaving it is the same.
+func TestClusterOfAnEarlierRegiondLeavesItsStore(t *testing.T) {
+	w := newWorld(t)
+	storeOf(w)
+	c := w.controller()
+	w.reconcile(c)
+	w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
+	w.until(always(c), "ready", w.ready)
+	s := &corev1.Secret{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: openstack.SecretName}, s))
+	delete(s.Annotations, cluster.AnnotationKeptOwn)
+	s.Annotations[cluster.AnnotationGenerated] = "null"
+	w.must(w.api.Update(t.Context(), s))
+	before := w.inForce()
+	w.store(nil)
+	w.until(always(w.controller()), "ready", w.ready)
+	if asks, written := w.ofStore(); asks || written {
+		t.Errorf("ExternalSecret is there: %t, what it wrote: %t; want neither", asks, written)
+	}
+	if after := w.inForce(); !reflect.DeepEqual(after, before) {
+		t.Error("the secrets in force are not what they were")
 	}
 }

@@ -83,6 +83,8 @@ type world struct {
 	stubborn bool
 	// busy is a job that does not end.
 	busy string
+	// noOperator is what a call with a verb about an ExternalSecret ends with, nil if it works.
+	noOperator func(verb string) error
 }
 
 func newWorld(t *testing.T) *world {
@@ -98,6 +100,9 @@ func newWorld(t *testing.T) *world {
 	w.api = fake.NewClientBuilder().WithScheme(newScheme(t)).WithTypeConverters(converters()...).WithStatusSubresource(&region.OpenStackCluster{}, &region.Host{}).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			w.reads++
+			if err := w.operator("get", o.GetObjectKind().GroupVersionKind().Kind); err != nil {
+				return err
+			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -110,10 +115,15 @@ func newWorld(t *testing.T) *world {
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			wrote("delete", o)
+			if err := w.operator("delete", o.GetObjectKind().GroupVersionKind().Kind); err != nil {
+				return err
+			}
 			return c.Delete(ctx, o, opts...)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			w.applied(ctx, c, o)
+			if err := w.operator("apply", w.applied(ctx, c, o)); err != nil {
+				return err
+			}
 			return w.apply(ctx, c, o, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch,
@@ -179,20 +189,29 @@ func (w *world) apply(ctx context.Context, c client.WithWatch, o runtime.ApplyCo
 	return alone.Build().Apply(ctx, o, client.ForceOwnership, client.FieldOwner(options.FieldManager))
 }
 
-// applied looks at what is about to be applied.
-func (w *world) applied(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) {
+// operator is the error of a call about a kind.
+func (w *world) operator(verb, kind string) error {
+	if w.noOperator == nil || kind != "ExternalSecret" {
+		return nil
+	}
+	return w.noOperator(verb)
+}
+
+// applied looks at what is about to be applied, and says of which kind it is.
+func (w *world) applied(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) string {
 	b, err := json.Marshal(o)
 	w.must(err)
 	var of metav1.PartialObjectMetadata
 	w.must(json.Unmarshal(b, &of))
 	if of.Kind != "Secret" || of.Namespace != host.Namespace {
-		return
+		return of.Kind
 	}
 	h := &region.Host{}
 	w.must(c.Get(ctx, client.ObjectKey{Name: of.Name}, h))
 	if !slices.Contains(h.ComputeOf(), of.Labels[openstack.LabelCluster]) {
 		w.unrecorded = append(w.unrecorded, of.Name)
 	}
+	return of.Kind
 }
 
 // images of the release are there, or not.

@@ -53,6 +53,14 @@ func (g Generator) fitsOne(v any) bool {
 	return len(s) >= shortest && len(s) <= longest && plain.MatchString(s)
 }
 
+// Missing are the paths of declared secrets that a tree does not have, sorted.
+func Missing(declared Declared, tree map[string]any) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(declared)), func(path string) bool {
+		_, there := Get(tree, path)
+		return there
+	})
+}
+
 // Take puts the declared secrets that others keep into a tree, which is not changed, and reports
 // all that are missing, not of their form, or other than in the tree: services hold those. Errors
 // do not show secrets.
