@@ -14,9 +14,10 @@ import (
 // Addresses of every lab. Labs do not see each other, so all of them may have the same.
 var (
 	provisioning = netip.MustParsePrefix("10.99.0.0/24")
-	seedAddress  = netip.MustParseAddr("10.99.0.1")
-	bmcNetwork   = netip.MustParsePrefix("10.98.0.0/24")
-	seedBMC      = netip.MustParseAddr("10.98.0.1")
+	// SeedAddress is the seed host's in the provisioning network, where its API server listens.
+	SeedAddress = netip.MustParseAddr("10.99.0.1")
+	bmcNetwork  = netip.MustParsePrefix("10.98.0.0/24")
+	seedBMC     = netip.MustParseAddr("10.98.0.1")
 )
 
 // bmcAddress of the i-th machine.

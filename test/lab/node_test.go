@@ -167,7 +167,7 @@ func TestNamespaceNode(t *testing.T) {
 	if strings.Contains(first, "sees the machine's files") {
 		t.Error("the node's root is this machine's")
 	}
-	if err := reach(l.seed(), "10.99.0.11"); err != nil {
+	if err := reach(l.SeedNetwork(), "10.99.0.11"); err != nil {
 		t.Errorf("from the seed host: %v", err)
 	}
 	argv, err := l.NodeExecArgs("n1", []string{"hostname"})

@@ -39,7 +39,7 @@ func (l Lab) CheckPower(name, action string) error {
 func (l Lab) RunInSeedNetwork(ctx context.Context, stdout io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
-	if err := l.seed().Do(cmd.Start); err != nil {
+	if err := l.SeedNetwork().Do(cmd.Start); err != nil {
 		return err
 	}
 	return cmd.Wait()

@@ -122,7 +122,7 @@ func (l Lab) Client() (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Dial = l.seed().Dial
+	config.Dial = l.SeedNetwork().Dial
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil } // the lab has no other side
 	config.Timeout = 10 * time.Second
 	return client.New(config, client.Options{Scheme: scheme.New()})

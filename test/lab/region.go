@@ -30,13 +30,13 @@ func (l Lab) region(imageDir string) regionFile {
 	f.Spec = region.RegionSpec{
 		Networks: region.Networks{
 			Provisioning: region.ProvisioningNetwork{
-				Network:   region.Network{CIDR: provisioning.String(), Address: seedAddress.String()},
+				Network:   region.Network{CIDR: provisioning.String(), Address: SeedAddress.String()},
 				Interface: "prov0",
 				DHCP:      region.DHCP{Range: "10.99.0.100-10.99.0.199"},
 			},
 			BMC: &region.Network{CIDR: bmcNetwork.String(), Address: seedBMC.String()},
 		},
-		ControlPlane: region.ControlPlane{DataDir: seedData},
+		ControlPlane: region.ControlPlane{DataDir: SeedData},
 		Hardware: region.Hardware{
 			Discovery:   discovery,
 			Credentials: []region.Credential{{Name: "lab", File: filepath.Join(seedFiles, fileCredentials)}},

@@ -22,7 +22,7 @@ import (
 // Where the seed host sees the lab's own files, and its data directory.
 const (
 	seedFiles = "/run/lab"
-	seedData  = "/var/lib/regiond"
+	SeedData  = "/var/lib/regiond"
 	// seedBin holds the program under its name; seedPath is where commands are found.
 	seedBin  = "/run/bin"
 	seedPath = seedBin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -60,7 +60,7 @@ func (l Lab) EnterSeed(init []string) error {
 		mount{"tmpfs", "/var/log", "tmpfs", 0, "mode=755"},
 		mount{"tmpfs", "/var/lib", "tmpfs", 0, "mode=755"},
 		mount{fd, seedFiles, "", unix.MS_BIND, ""},
-		mount{fd + "/" + dirSeed, seedData, "", unix.MS_BIND, ""},
+		mount{fd + "/" + dirSeed, SeedData, "", unix.MS_BIND, ""},
 	)
 	for _, m := range steps {
 		if err := m.do(); err != nil {

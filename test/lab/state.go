@@ -30,9 +30,14 @@ const (
 func (l Lab) dir() string             { return filepath.Join(l.Root, l.Name) }
 func (l Lab) file(name string) string { return filepath.Join(l.dir(), name) }
 
-// seed and rack are the two network namespaces of a lab: the seed host, and everything that
+// SeedDir is the seed host's data directory as this machine sees it; the seed host itself has it at SeedData.
+func (l Lab) SeedDir() string { return l.file(dirSeed) }
+
+// SeedNetwork and rack are the two network namespaces of a lab: the seed host's, and that of everything that
 // it reaches by cable.
-func (l Lab) seed() namespace.Namespace { return namespace.Namespace{Name: "rl-" + l.Name + "-seed"} }
+func (l Lab) SeedNetwork() namespace.Namespace {
+	return namespace.Namespace{Name: "rl-" + l.Name + "-seed"}
+}
 func (l Lab) rack() namespace.Namespace { return namespace.Namespace{Name: "rl-" + l.Name + "-hw"} }
 
 // cgroup of the seed host's processes, below the root of every hierarchy.

@@ -89,7 +89,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 		return err
 	}
 	c.Report("networks: provisioning %s, BMC %s", provisioning, bmcNetwork)
-	started, err := l.start(ctx, "seed", l.seed(), &syscall.SysProcAttr{
+	started, err := l.start(ctx, "seed", l.SeedNetwork(), &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC,
 	}, []string{c.Program, "lab", "seed", "--lab", l.Name, "--root", l.Root})
 	if err != nil {
@@ -118,7 +118,7 @@ func (l Lab) Up(ctx context.Context, c UpConfig) error {
 
 // network lays the lab's cables.
 func (l Lab) network() error {
-	seed, hw := l.seed(), l.rack()
+	seed, hw := l.SeedNetwork(), l.rack()
 	for _, n := range []namespace.Namespace{seed, hw} {
 		if err := n.Create(); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (l Lab) network() error {
 		name, bridge string
 		address      netip.Prefix
 	}{
-		{"prov0", provisioningBridge, netip.PrefixFrom(seedAddress, provisioning.Bits())},
+		{"prov0", provisioningBridge, netip.PrefixFrom(SeedAddress, provisioning.Bits())},
 		{"bmc0", "br-bmc", netip.PrefixFrom(seedBMC, bmcNetwork.Bits())},
 	} {
 		if err := seed.Connect(namespace.Cable{Name: c.name, Addresses: []netip.Prefix{c.address}}, hw, c.bridge); err != nil {
@@ -219,8 +219,8 @@ func (l Lab) Down(report func(format string, args ...any)) error {
 		return err
 	}
 	_, err := os.Stat(l.dir())
-	there := err == nil || l.seed().Exists() || l.rack().Exists()
-	ours := []namespace.Namespace{l.seed(), l.rack()}
+	there := err == nil || l.SeedNetwork().Exists() || l.rack().Exists()
+	ours := []namespace.Namespace{l.SeedNetwork(), l.rack()}
 	processes := []string{"seed", "hardware"}
 	for _, m := range l.Spec.Machines {
 		if !m.VM() {

@@ -28,7 +28,7 @@ func (l Lab) Cloud(ctx context.Context, disk guest.Image, report func(string, ..
 		return nil, err
 	}
 	return cloud.Open(ctx, cloud.Config{
-		URL: service.Keystone.URL(seedAddress.String()), Password: password, Region: keystoneRegion, Dial: l.seed().Dial,
+		URL: service.Keystone.URL(SeedAddress.String()), Password: password, Region: keystoneRegion, Dial: l.SeedNetwork().Dial,
 		PhysicalNetwork: physicalNetwork, Guest: disk, Report: report,
 	})
 }
