@@ -20,6 +20,7 @@ import (
 
 	"regiond.dev/regiond/images/guest"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/test/bench/proc"
 	"regiond.dev/regiond/test/lab"
 )
 
@@ -144,8 +145,8 @@ func seedPSS(ctx context.Context, l lab.Lab) (float64, error) {
 			if p != s.Seed {
 				continue
 			}
-			if kb, err := pssOf(pid); err == nil {
-				pss += kb * 1024 / megabyte
+			if b, err := proc.PSS(pid); err == nil {
+				pss += b / megabyte
 			}
 			break
 		}
