@@ -7,8 +7,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/go-logr/logr"
@@ -19,24 +23,63 @@ import (
 
 const megabyte = 1e6
 
+// config says with what is measured.
+type config struct {
+	regiond, imageDir string
+	// distribution is the program of distribution's registry, a peer.
+	distribution string
+}
+
+// part of the benchmark: its figures, and what else is to be said of them. Figures count that were
+// measured before an error.
+type part struct {
+	name    string
+	measure func(context.Context, config) (figures []figure, text string, err error)
+}
+
+var parts = []part{
+	{"server", server},
+	{"openstack", openstack},
+	{"rendering", rendering},
+	{"registry", pulling},
+	{"image", building},
+	{"sizes", sizes},
+}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == pull.Program {
-		if err := pull.Serve(context.Background(), os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	regiond := flag.String("regiond", "bin/regiond", "the regiond binary")
-	imageDir := flag.String("image-dir", "/var/cache/regiond/images", "folder of images")
-	distribution := flag.String("distribution", "", "the program of distribution's registry (scripts/fetch-distribution)")
-	flag.Parse()
-	// What a client of the lab's API has to say is in the errors that it returns.
-	ctrllog.SetLogger(logr.Discard())
-	if err := run(context.Background(), *regiond, *imageDir, *distribution); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// command measures, or plays a part of what is measured in a process of its own.
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == pull.Program {
+		return pull.Serve(ctx, args[1:])
+	}
+	var c config
+	flag.StringVar(&c.regiond, "regiond", "bin/regiond", "the regiond binary")
+	flag.StringVar(&c.imageDir, "image-dir", "/var/cache/regiond/images", "folder of images")
+	flag.StringVar(&c.distribution, "distribution", "", "the program of distribution's registry (scripts/fetch-distribution)")
+	flag.Usage = func() {
+		var names []string
+		for _, p := range parts {
+			names = append(names, p.name)
+		}
+		fmt.Fprintf(flag.CommandLine.Output(), "bench [flags] [PART...]: measures all, or these: %s\n", strings.Join(names, ", "))
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	// What a client of the lab's API has to say is in the errors that it returns.
+	ctrllog.SetLogger(logr.Discard())
+	chosen, err := choose(flag.Args())
+	if err != nil {
+		return err
+	}
+	return run(ctx, c, chosen, os.Stdout)
 }
 
 // figure is one measured value. Less is better for all of them.
@@ -47,37 +90,45 @@ type figure struct {
 	unit  string
 }
 
-// run measures part after part. A part that fails does not end the others, and what it had measured counts.
-func run(ctx context.Context, regiond, imageDir, distribution string) error {
+// choose the parts with these names, or all, in their order.
+func choose(names []string) (chosen []part, err error) {
+	for _, p := range parts {
+		if len(names) == 0 || slices.Contains(names, p.name) {
+			chosen = append(chosen, p)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(chosen, func(p part) bool { return p.name == name }) {
+			return nil, fmt.Errorf("there is no part %q: bench -h names them", name)
+		}
+	}
+	return chosen, nil
+}
+
+// run measures part after part. One that fails does not end the others, and what it had measured
+// counts.
+func run(ctx context.Context, c config, chosen []part, out io.Writer) error {
 	var all []figure
 	var texts []string
 	var errs []error
-	add := func(part string, figures []figure, text string, err error) {
+	for _, p := range chosen {
+		if ctx.Err() != nil {
+			break // told to stop
+		}
+		figures, text, err := p.measure(ctx, c)
 		all = append(all, figures...)
 		if text != "" {
 			texts = append(texts, text)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", part, err))
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
 		}
 	}
-	figures, text, err := server(ctx, regiond, imageDir)
-	add("one server", figures, text, err)
-	figures, err = openstack(ctx, regiond, imageDir)
-	add("OpenStack", figures, "", err)
-	figures, text, err = rendering(ctx)
-	add("rendering", figures, text, err)
-	figures, text, err = pulling(ctx, imageDir, distribution)
-	add("registry", figures, text, err)
-	figures, text, err = building(ctx, regiond)
-	add("image", figures, text, err)
-	figures, err = sizes(regiond, imageDir)
-	add("sizes", figures, "", err)
-	print(all)
+	print(out, all)
 	if len(texts) > 0 {
-		fmt.Println("\n" + strings.Join(texts, "\n"))
+		fmt.Fprintln(out, "\n"+strings.Join(texts, "\n"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, ctx.Err())...)
 }
 
 // measurement of one figure.
@@ -86,7 +137,8 @@ type measurement struct {
 	measure func() (float64, error)
 }
 
-// measure makes measurements that do not depend on each other, and prints each figure when it has it.
+// measure makes measurements that do not depend on each other, and prints each figure when it has
+// it.
 func measure(all ...measurement) (figures []figure, err error) {
 	var errs []error
 	for _, m := range all {
@@ -94,14 +146,21 @@ func measure(all ...measurement) (figures []figure, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", m.figure.name, err))
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "measured: %s: %.1f %s\n", m.figure.name, m.figure.value, m.figure.unit)
-		figures = append(figures, m.figure)
+		figures = append(figures, measured(m.figure)...)
 	}
 	return figures, errors.Join(errs...)
 }
 
-func print(figures []figure) {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+// measured prints figures at once: what comes after them may take long, or never end.
+func measured(figures ...figure) []figure {
+	for _, f := range figures {
+		fmt.Fprintf(os.Stderr, "measured: %s: %.1f %s\n", f.name, f.value, f.unit)
+	}
+	return figures
+}
+
+func print(out io.Writer, figures []figure) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "FIGURE\tMEASURED\tLIMIT\tRATIO")
 	for _, f := range figures {
 		ratio := "-" // of what is to be none at all

@@ -33,45 +33,40 @@ const (
 )
 
 // openstack measures OpenStack in a lab whose nodes are namespaces: what is measured is the control plane and its rollout.
-func openstack(ctx context.Context, regiond, imageDir string) (figures []figure, err error) {
+func openstack(ctx context.Context, c config) (figures []figure, _ string, err error) {
 	l := lab.Lab{Name: fmt.Sprintf("bench-os-%d", os.Getpid()), Root: lab.DefaultRoot, Spec: lab.Spec{
 		Machines:  []lab.MachineSpec{{Name: "n1", Kind: lab.KindNamespace}, {Name: "n2", Kind: lab.KindNamespace}},
 		OpenStack: &lab.OpenStackSpec{},
 	}}
 	defer func() { err = errors.Join(err, l.Down(func(string, ...any) {})) }()
 	figures, err = measure(measurement{figure{name: "OpenStack: start to all gates passed, images present", limit: limitGates, unit: "s"},
-		func() (float64, error) { return gatesTime(ctx, regiond, imageDir, l) }})
+		func() (float64, error) { return gatesTime(ctx, c, l) }})
 	if err != nil {
-		return figures, err // of a lab that is not up nothing else can be measured
+		return figures, "", err // of a lab that is not up nothing else can be measured
 	}
-	if err := proveCloud(ctx, l, imageDir, time.Time{}); err != nil {
-		return figures, err
+	if err := proveCloud(ctx, l, c.imageDir, time.Time{}); err != nil {
+		return figures, "", err
 	}
 	more, err := measure(
 		measurement{figure{name: "OpenStack and Kubernetes: memory (PSS)", limit: limitOpenStackPSS, unit: "MB"},
 			func() (float64, error) { return seedPSS(ctx, l) }},
 		measurement{figure{name: "OpenStack: writes of an unchanged apply", unit: "objects"},
-			func() (float64, error) { return unchangedApply(ctx, regiond, l) }},
+			func() (float64, error) { return unchangedApply(ctx, c.regiond, l) }},
 		measurement{figure{name: "OpenStack: a changed option live on both nodes", limit: limitLive, unit: "s"},
-			func() (float64, error) { return changedOption(ctx, regiond, l) }},
+			func() (float64, error) { return changedOption(ctx, c.regiond, l) }},
 		measurement{figure{name: "OpenStack: second start to services and agents up", limit: limitSecondStart, unit: "s"},
-			func() (float64, error) { return secondStart(ctx, regiond, imageDir, l) }},
+			func() (float64, error) { return secondStart(ctx, c, l) }},
 	)
-	return append(figures, more...), err
+	return append(figures, more...), "", err
 }
 
 // gatesTime brings the lab up and returns the time from the start of the seed host to the last gate.
-func gatesTime(ctx context.Context, regiond, imageDir string, l lab.Lab) (float64, error) {
-	out, err := up(ctx, regiond, imageDir, l)
+func gatesTime(ctx context.Context, c config, l lab.Lab) (float64, error) {
+	out, err := up(ctx, c, l)
 	if err != nil {
 		return 0, err
 	}
-	start, err := stageTime(out, "seed host:")
-	if err != nil {
-		return 0, err
-	}
-	end, err := stageTime(out, lab.GateLine(region.Gates[len(region.Gates)-1]))
-	return end - start, err
+	return stageTimes(out, "seed host:", lab.GateLine(region.Gates[len(region.Gates)-1]))
 }
 
 // proveCloud waits until every service and agent of OpenStack has reported itself after a time.
@@ -97,7 +92,7 @@ func proveCloud(ctx context.Context, l lab.Lab, imageDir string, since time.Time
 }
 
 // secondStart cuts the seed host's power and starts it again.
-func secondStart(ctx context.Context, regiond, imageDir string, l lab.Lab) (float64, error) {
+func secondStart(ctx context.Context, c config, l lab.Lab) (float64, error) {
 	s, err := l.Status(ctx)
 	if err != nil {
 		return 0, err
@@ -108,12 +103,12 @@ func secondStart(ctx context.Context, regiond, imageDir string, l lab.Lab) (floa
 	started := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	up := exec.CommandContext(ctx, regiond, "lab", "up", "--lab", l.Name, "--image-dir", imageDir)
+	up := exec.CommandContext(ctx, c.regiond, "lab", "up", "--lab", l.Name, "--image-dir", c.imageDir)
 	up.Stdout, up.Stderr = os.Stderr, os.Stderr
 	if err := up.Run(); err != nil {
 		return 0, err
 	}
-	return time.Since(started).Seconds(), proveCloud(ctx, l, imageDir, started)
+	return time.Since(started).Seconds(), proveCloud(ctx, l, c.imageDir, started)
 }
 
 // seedPSS is the memory of all processes of the seed host, those in pods included, in MB.

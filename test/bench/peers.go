@@ -16,7 +16,8 @@ import (
 	"regiond.dev/regiond/test/bench/render"
 )
 
-// Limits of what regiond takes beside the programs that others use for the same, in per cent of their time.
+// Limits of what regiond takes beside the programs that others use for the same, in per cent of
+// their time.
 const (
 	limitRender = 5.0 // of ansible's: 20 times as fast
 	limitGrowth = 125.0
@@ -25,7 +26,7 @@ const (
 )
 
 // rendering of the configuration of compute nodes, beside Debian's ansible.
-func rendering(ctx context.Context) (figures []figure, speed string, err error) {
+func rendering(ctx context.Context, _ config) (figures []figure, speed string, err error) {
 	dir, err := os.MkdirTemp("", "regiond-bench-")
 	if err != nil {
 		return nil, "", err
@@ -38,31 +39,31 @@ func rendering(ctx context.Context) (figures []figure, speed string, err error) 
 	}
 	speed = fmt.Sprintf("rendering: %d files of %d nodes in %.1f s, ansible %d nodes in %.1f s: %.0f times as fast a node", f.Files, f.Nodes,
 		f.Elapsed.Seconds(), f.AnsibleNodes, f.AnsibleElapsed.Seconds(), f.Ratio())
-	return []figure{
-		{name: "rendering 1,000 nodes: share of ansible's time", value: 100 / f.Ratio(), limit: limitRender, unit: "%"},
-		{name: "rendering 1,000 nodes: memory after all / after a tenth", value: 100 * f.Growth(), limit: limitGrowth, unit: "%"},
-	}, speed, nil
+	return measured(
+		figure{name: "rendering 1,000 nodes: share of ansible's time", value: 100 / f.Ratio(), limit: limitRender, unit: "%"},
+		figure{name: "rendering 1,000 nodes: memory after all / after a tenth", value: 100 * f.Growth(), limit: limitGrowth, unit: "%"},
+	), speed, nil
 }
 
 // pulling component images, beside Debian's build of distribution.
-func pulling(ctx context.Context, imageDir, distribution string) (figures []figure, speed string, err error) {
+func pulling(ctx context.Context, c config) (figures []figure, speed string, err error) {
 	dir, err := os.MkdirTemp("", "regiond-bench-")
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	f, err := pull.Measure(ctx, distribution, imageDir, dir)
+	f, err := pull.Measure(ctx, c.distribution, c.imageDir, dir)
 	if err != nil {
 		return nil, "", err
 	}
 	speed = fmt.Sprintf("registry: %d hosts pull %.0f MB in %.1f s, from distribution in %.1f s", f.Hosts, float64(f.Bytes)/megabyte,
 		f.Own.Seconds(), f.Distribution.Seconds())
-	return []figure{{name: "registry: share of distribution's time to pull", value: 100 * f.Share(), limit: limitPull, unit: "%"}}, speed, nil
+	return measured(figure{name: "registry: share of distribution's time to pull", value: 100 * f.Share(), limit: limitPull, unit: "%"}), speed, nil
 }
 
 // building the node image in an empty folder, beside mmdebstrap alone with the same packages. Both
 // fetch them from the same mirror.
-func building(ctx context.Context, regiond string) (figures []figure, speed string, err error) {
+func building(ctx context.Context, c config) (figures []figure, speed string, err error) {
 	dir, err := os.MkdirTemp("", "regiond-bench-")
 	if err != nil {
 		return nil, "", err
@@ -84,13 +85,13 @@ func building(ctx context.Context, regiond string) (figures []figure, speed stri
 	if err != nil {
 		return nil, "", err
 	}
-	own, err := timed(ctx, regiond, "image", "build", "--image-dir", filepath.Join(dir, "images"))
+	own, err := timed(ctx, c.regiond, "image", "build", "--image-dir", filepath.Join(dir, "images"))
 	if err != nil {
 		return nil, "", err
 	}
 	speed = fmt.Sprintf("image: node image built in %.0f s, its packages installed by mmdebstrap alone in %.0f s", own.Seconds(), mmdebstrap.Seconds())
 	share := 100 * own.Seconds() / mmdebstrap.Seconds()
-	return []figure{{name: "node image: share of mmdebstrap's time alone", value: share, limit: limitBuild, unit: "%"}}, speed, nil
+	return measured(figure{name: "node image: share of mmdebstrap's time alone", value: share, limit: limitBuild, unit: "%"}), speed, nil
 }
 
 // timed runs a program and returns how long it took.

@@ -24,7 +24,7 @@ import (
 	"regiond.dev/regiond/test/lab"
 )
 
-// Limits of issues 2 and 3, "What it must reach"; those of OpenStack are in openstack.go.
+// Limits of issues 2 and 3, "What it must reach".
 const (
 	limitReady     = 12.0  // seconds from start to node Ready
 	limitPSS       = 700.0 // MB of all processes of the control plane
@@ -37,49 +37,46 @@ const (
 )
 
 // server measures a region with one server and without OpenStack.
-func server(ctx context.Context, regiond, imageDir string) (figures []figure, netboot string, err error) {
+func server(ctx context.Context, c config) (figures []figure, netboot string, err error) {
 	l := lab.Lab{Name: fmt.Sprintf("bench-%d", os.Getpid()), Root: lab.DefaultRoot, Spec: lab.Spec{Machines: []lab.MachineSpec{{Name: "node1"}}}}
-	silent := func(string, ...any) {}
-	defer func() { err = errors.Join(err, l.Down(silent)) }()
-	out, err := up(ctx, regiond, imageDir, l)
-	if err != nil {
-		return nil, "", err
+	defer func() { err = errors.Join(err, l.Down(func(string, ...any) {})) }()
+	out, upErr := up(ctx, c, l)
+	figures, err = measure(measurement{figure{name: "control plane: start to node Ready", limit: limitReady, unit: "s"},
+		func() (float64, error) { return stageTimes(out, "seed host:", string(lab.StageControlPlane)) }})
+	if err = errors.Join(err, upErr); err != nil {
+		return figures, "", err // of a lab that is not up nothing else can be measured
 	}
-	start, err := stageTime(out, "seed host:")
-	if err != nil {
-		return nil, "", err
+	var idle proc.Usage
+	more, err := measure(
+		measurement{figure{name: "install, UEFI: power-on to image written", limit: limitInstall, unit: "s"},
+			func() (float64, error) { return installTime(ctx, l) }},
+		measurement{figure{name: "control plane: memory of all processes (PSS)", limit: limitPSS, unit: "MB"},
+			func() (_ float64, err error) { idle, err = idleUsage(ctx, c, l); return idle.PSS / megabyte, err }},
+		measurement{figure{name: "control plane: idle processor time", limit: limitCPU, unit: "% of a core"},
+			func() (float64, error) {
+				if idle == (proc.Usage{}) {
+					return 0, errors.New("what the processes use was not measured")
+				}
+				return idle.CPU, nil
+			}},
+	)
+	tftp, http, servedErr := served(ctx, l)
+	if servedErr == nil {
+		netboot = fmt.Sprintf("netboot: %.1f MB over TFTP (the loader), %.1f MB over HTTP", tftp/megabyte, http/megabyte)
 	}
-	ready, err := stageTime(out, string(lab.StageControlPlane))
-	if err != nil {
-		return nil, "", err
+	return append(figures, more...), netboot, errors.Join(err, servedErr)
+}
+
+// idleUsage is what the control plane alone uses: the virtual server is off.
+func idleUsage(ctx context.Context, c config, l lab.Lab) (u proc.Usage, err error) {
+	if out, err := exec.CommandContext(ctx, c.regiond, "lab", "power", "--lab", l.Name, l.Spec.Machines[0].Name, "off").CombinedOutput(); err != nil {
+		return u, fmt.Errorf("power off: %w: %s", err, out)
 	}
-	install, err := installTime(ctx, l)
-	if err != nil {
-		return nil, "", err
-	}
-	tftp, http, err := served(ctx, l)
-	if err != nil {
-		return nil, "", err
-	}
-	// Idle: the virtual server is off, so that only the control plane runs.
-	if err := exec.CommandContext(ctx, regiond, "lab", "power", "--lab", l.Name, l.Spec.Machines[0].Name, "off").Run(); err != nil {
-		return nil, "", fmt.Errorf("power off: %w", err)
-	}
-	idle, err := proc.Measure(ctx, l.SeedNetwork().Processes, idleWindow)
-	if err != nil {
-		return nil, "", err
-	}
-	netboot = fmt.Sprintf("netboot: %.1f MB over TFTP (the loader), %.1f MB over HTTP", tftp/megabyte, http/megabyte)
-	return []figure{
-		{name: "control plane: start to node Ready", value: ready - start, limit: limitReady, unit: "s"},
-		{name: "control plane: memory of all processes (PSS)", value: idle.PSS / megabyte, limit: limitPSS, unit: "MB"},
-		{name: "control plane: idle processor time", value: idle.CPU, limit: limitCPU, unit: "% of a core"},
-		{name: "install, UEFI: power-on to image written", value: install, limit: limitInstall, unit: "s"},
-	}, netboot, nil
+	return proc.Measure(ctx, l.SeedNetwork().Processes, idleWindow)
 }
 
 // up runs `lab up` with the lab's specification and returns what it printed.
-func up(ctx context.Context, regiond, imageDir string, l lab.Lab) (string, error) {
+func up(ctx context.Context, c config, l lab.Lab) (string, error) {
 	spec, err := yaml.Marshal(lab.Config{APIVersion: region.GroupVersion.String(), Kind: "Lab", Spec: l.Spec})
 	if err != nil {
 		return "", err
@@ -94,7 +91,7 @@ func up(ctx context.Context, regiond, imageDir string, l lab.Lab) (string, error
 		return "", err
 	}
 	var out bytes.Buffer
-	up := exec.CommandContext(ctx, regiond, "lab", "up", "--lab", l.Name, "--image-dir", imageDir, "--config", file)
+	up := exec.CommandContext(ctx, c.regiond, "lab", "up", "--lab", l.Name, "--image-dir", c.imageDir, "--config", file)
 	up.Stdout, up.Stderr = io.MultiWriter(&out, os.Stderr), os.Stderr
 	err = up.Run()
 	return out.String(), err
@@ -110,7 +107,18 @@ func stageTime(out, stage string) (float64, error) {
 	return 0, fmt.Errorf("lab up printed no line with %q", stage)
 }
 
-// installTime from the request of the network boot, just before power-on, to the installer's last report.
+// stageTimes is the time from one line of `lab up` to another, in seconds.
+func stageTimes(out, from, to string) (float64, error) {
+	start, err := stageTime(out, from)
+	if err != nil {
+		return 0, err
+	}
+	end, err := stageTime(out, to)
+	return end - start, err
+}
+
+// installTime from the request of the network boot, just before power-on, to the installer's last
+// report.
 func installTime(ctx context.Context, l lab.Lab) (float64, error) {
 	c, err := l.Client()
 	if err != nil {
@@ -161,22 +169,23 @@ func served(ctx context.Context, l lab.Lab) (tftp, http_ float64, err error) {
 }
 
 // sizes of what is shipped.
-func sizes(regiond, imageDir string) ([]figure, error) {
-	size := func(file string) (float64, error) {
-		st, err := os.Stat(file)
-		if err != nil {
-			return 0, err
+func sizes(_ context.Context, c config) (figures []figure, _ string, err error) {
+	size := func(file string) func() (float64, error) {
+		return func() (float64, error) {
+			st, err := os.Stat(file)
+			if err != nil {
+				return 0, err
+			}
+			return float64(st.Size()) / megabyte, nil
 		}
-		return float64(st.Size()) / megabyte, nil
 	}
-	binary, err1 := size(regiond)
-	initramfs, err2 := size(filepath.Join(imageDir, "node", "current", "initramfs"))
-	agent, err3 := unpacked("bootstrap/payload/files/regiond-node.zst")
-	return []figure{
-		{name: "regiond with all that it carries", value: binary, limit: limitBinary, unit: "MB"},
-		{name: "node agent", value: agent, limit: limitAgent, unit: "MB"},
-		{name: "initramfs", value: initramfs, limit: limitInitramfs, unit: "MB"},
-	}, errors.Join(err1, err2, err3)
+	figures, err = measure(
+		measurement{figure{name: "regiond with all that it carries", limit: limitBinary, unit: "MB"}, size(c.regiond)},
+		measurement{figure{name: "node agent", limit: limitAgent, unit: "MB"},
+			func() (float64, error) { return unpacked("bootstrap/payload/files/regiond-node.zst") }},
+		measurement{figure{name: "initramfs", limit: limitInitramfs, unit: "MB"}, size(filepath.Join(c.imageDir, "node", "current", "initramfs"))},
+	)
+	return figures, "", err
 }
 
 func unpacked(file string) (float64, error) {
