@@ -117,7 +117,8 @@ generate: ## regenerate code and CRDs
 	bin/controller-gen object paths=./region paths=./machine/inventory crd output:crd:artifacts:config=region/crd
 
 bench: build ## print the figures beside their limits
-	distribution=$$(scripts/fetch-distribution) && go run ./test/bench -regiond $(REGIOND) -distribution=$$distribution
+	distribution=$$(scripts/fetch-distribution) && kubeadm=$$(scripts/build-kubeadm) && \
+		go run ./test/bench -regiond $(REGIOND) -distribution=$$distribution -kubeadm=$$kubeadm
 
 clean: ## remove what was built here (caches and images stay)
 	rm -rf bin

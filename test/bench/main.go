@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"regiond.dev/regiond/test/bench/kubeadm"
 	"regiond.dev/regiond/test/bench/pull"
 )
 
@@ -26,8 +27,8 @@ const megabyte = 1e6
 // config says with what is measured.
 type config struct {
 	regiond, imageDir string
-	// distribution is the program of distribution's registry, a peer.
-	distribution string
+	// Peers: the program of distribution's registry, the folder of kubeadm's programs.
+	distribution, kubeadm string
 }
 
 // part of the benchmark: its figures, and what else is to be said of them. Figures count that were
@@ -40,6 +41,7 @@ type part struct {
 var parts = []part{
 	{"server", server},
 	{"openstack", openstack},
+	{"kubeadm", controlPlane},
 	{"rendering", rendering},
 	{"registry", pulling},
 	{"image", building},
@@ -57,13 +59,19 @@ func main() {
 
 // command measures, or plays a part of what is measured in a process of its own.
 func command(ctx context.Context, args []string) error {
-	if len(args) > 0 && args[0] == pull.Program {
-		return pull.Serve(ctx, args[1:])
+	if len(args) > 0 {
+		switch args[0] {
+		case pull.Program:
+			return pull.Serve(ctx, args[1:])
+		case kubeadm.Program:
+			return kubeadm.Serve(ctx, args[1:])
+		}
 	}
 	var c config
 	flag.StringVar(&c.regiond, "regiond", "bin/regiond", "the regiond binary")
 	flag.StringVar(&c.imageDir, "image-dir", "/var/cache/regiond/images", "folder of images")
 	flag.StringVar(&c.distribution, "distribution", "", "the program of distribution's registry (scripts/fetch-distribution)")
+	flag.StringVar(&c.kubeadm, "kubeadm", "", "the folder of kubeadm's programs (scripts/build-kubeadm)")
 	flag.Usage = func() {
 		var names []string
 		for _, p := range parts {

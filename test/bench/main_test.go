@@ -51,8 +51,8 @@ func TestChoose(t *testing.T) {
 		names []string
 		want  string
 	}{
-		{nil, "server openstack rendering registry image sizes"},
-		{[]string{"sizes", "server"}, "server sizes"},
+		{nil, "server openstack kubeadm rendering registry image sizes"},
+		{[]string{"sizes", "kubeadm"}, "kubeadm sizes"},
 		{[]string{"sizes", "weight"}, `there is no part "weight": bench -h names them`},
 	} {
 		chosen, err := choose(c.names)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"regiond.dev/regiond/images/debian"
+	"regiond.dev/regiond/test/bench/kubeadm"
 	"regiond.dev/regiond/test/bench/pull"
 	"regiond.dev/regiond/test/bench/render"
 )
@@ -23,7 +24,63 @@ const (
 	limitGrowth = 125.0
 	limitPull   = 100.0
 	limitBuild  = 200.0 // of mmdebstrap's, which only installs the packages
+	// of kubeadm's control plane: what regiond carries besides may not cost more than one process a
+	// component does
+	limitKubeadm = 100.0
 )
+
+// controlPlane beside the same programs in kubeadm's way.
+func controlPlane(ctx context.Context, c config) (figures []figure, text string, err error) {
+	if c.kubeadm == "" {
+		return nil, "", errors.New("build kubeadm's programs and say where they are: -kubeadm=$(scripts/build-kubeadm)")
+	}
+	// Not below /tmp, which may be a small tmpfs: it takes the images of all programs.
+	dir, err := os.MkdirTemp("/var/tmp", "regiond-bench-")
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if c.regiond, err = filepath.Abs(c.regiond); err != nil {
+		return nil, "", err
+	}
+	b := kubeadm.Bench{Regiond: c.regiond, Programs: c.kubeadm, ImageDir: c.imageDir, Dir: dir}
+	var texts []string
+	share := func(p kubeadm.Pair, err error, unit float64, format string) (float64, error) {
+		if err != nil {
+			return 0, err
+		}
+		texts = append(texts, fmt.Sprintf(format, p.Own/unit, p.Kubeadm/unit))
+		return 100 * p.Share(), nil
+	}
+	var cpu kubeadm.Pair
+	figures, err = measure(
+		measurement{figure{name: "control plane: share of kubeadm's time to Ready", limit: limitKubeadm, unit: "%"},
+			func() (float64, error) {
+				p, err := b.Start(ctx)
+				return share(p, err, 1, "Ready in %.1f s, kubeadm's in %.1f s")
+			}},
+		measurement{figure{name: "control plane: share of kubeadm's memory (PSS)", limit: limitKubeadm, unit: "%"},
+			func() (_ float64, err error) {
+				var pss kubeadm.Pair
+				pss, cpu, err = b.Idle(ctx)
+				return share(pss, err, megabyte, "%.0f MB of memory, kubeadm's %.0f MB")
+			}},
+		measurement{figure{name: "control plane: share of kubeadm's idle processor time", limit: limitKubeadm, unit: "%"},
+			func() (float64, error) {
+				var err error
+				if cpu == (kubeadm.Pair{}) {
+					err = errors.New("what the processes use was not measured")
+				}
+				return share(cpu, err, 1, "%.1f %% of a core, kubeadm's %.1f %%")
+			}},
+		measurement{figure{name: "control plane: share of kubeadm's size on disk", limit: limitKubeadm, unit: "%"},
+			func() (float64, error) {
+				p, err := b.Disk()
+				return share(p, err, megabyte, "%.0f MB on disk, kubeadm's %.0f MB")
+			}},
+	)
+	return figures, "control plane: " + strings.Join(texts, "; "), err
+}
 
 // rendering of the configuration of compute nodes, beside Debian's ansible.
 func rendering(ctx context.Context, _ config) (figures []figure, speed string, err error) {
