@@ -83,6 +83,9 @@ func Run(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	if err := datadir.CheckRestored(r.dataDir); err != nil {
+		return err
+	}
 	if r.journal, err = journal.Open(datadir.Journal.In(r.dataDir), now); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type Name string
 // Names of all entries.
 const (
 	AdminKubeconfig Name = "admin.kubeconfig"
+	Backup          Name = "backup"
 	Bin             Name = "bin"
 	CNI             Name = "cni"
 	Config          Name = "config"
@@ -32,6 +33,7 @@ const (
 	Marker          Name = "region.json"
 	OpenStack       Name = "openstack"
 	PKI             Name = "pki"
+	Restoring       Name = "restore.json"
 	Run             Name = "run"
 )
 
@@ -56,6 +58,7 @@ type Entry struct {
 // entries in the order in which a reset removes them. The last ones are what a reset that was interrupted needs to continue.
 var entries = []Entry{
 	{AdminKubeconfig, "bootstrap/kube/cluster", 0o600, "the administrator's access to Kubernetes", false},
+	{Backup, "bootstrap/backup", fs.ModeDir | 0o700, "parts of a backup that is being made", false},
 	{Bin, "bootstrap/payload", fs.ModeDir | 0o755, "programs that pods run with", false},
 	{CNI, "bootstrap/kube/cluster", fs.ModeDir | 0o755, "the pods' network and addresses", false},
 	{Containerd, "bootstrap/kube/cluster", fs.ModeDir | 0o711, "images and containers", false},
@@ -67,7 +70,8 @@ var entries = []Entry{
 	{Config, "bootstrap/kube/cluster", fs.ModeDir | 0o700, "the components' configuration, written at each start", false},
 	{PKI, "bootstrap/pki", fs.ModeDir | 0o700, "certificate authorities, and the key of Secrets in etcd", true},
 	{Run, "bootstrap", fs.ModeDir | 0o755, "lock, socket and pid files", false},
-	{InstallRecord, "bootstrap/install", 0o600, "the record of installed files", true},
+	{InstallRecord, "bootstrap/install", 0o600, "the record of installed files", false}, // of this host's; another has none of them
+	{Restoring, "bootstrap/backup", 0o600, "the mark of a restore that has not ended", false},
 	{Marker, "bootstrap/datadir", 0o644, "the mark that the directory is regiond's", true},
 }
 

@@ -70,6 +70,9 @@ func IsOurs(dataDir string) (bool, error) {
 	if _, err := ReadOwner(dataDir); err == nil {
 		return true, nil
 	}
+	if _, restoring, err := ReadRestore(dataDir); restoring || err != nil {
+		return restoring, err
+	}
 	if installed, err := isInstallRecord(InstallRecord.In(dataDir)); installed || err != nil {
 		return installed, err
 	}
