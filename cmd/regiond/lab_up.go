@@ -24,7 +24,7 @@ func newLabUp(f *labFlags) *cobra.Command {
 		Use:   "up",
 		Short: "Bring the lab up and wait until everything in it is Ready",
 		Long: `Bring the lab up and wait until every server is Ready and OpenStack has passed all its gates. What runs already is left
-alone: run it again after any failure. Missing images are built first.`,
+alone: run it again after any failure. Missing images are built first, in their own time.`,
 		Example: `  regiond lab up
   regiond lab up --lab ci --config lab.yaml --timeout 15m
 
@@ -34,8 +34,6 @@ alone: run it again after any failure. Missing images are built first.`,
   regiond lab up --lab fast --config lab.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
-			defer cancel()
 			l, err := labConfig(f, file)
 			if err != nil {
 				return invalid(err)
@@ -46,15 +44,17 @@ alone: run it again after any failure. Missing images are built first.`,
 			started := time.Now()
 			report := progressReporter(cmd.OutOrStdout(), started)
 			report("lab %s: state in %s/%s", l.Name, l.Root, l.Name)
-			config, err := labImages(ctx, l, imageDir, report)
+			config, err := labImages(cmd.Context(), l, imageDir, report)
 			if err != nil {
 				return err
 			}
 			if err := ignoreProxy(); err != nil { // for the seed host and the nodes, which this process starts
 				return err
 			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
 			if err := bringUp(ctx, l, config); err != nil {
-				return fmt.Errorf("lab %s is not up after %s:\n%w", l.Name, time.Since(started).Round(time.Second), err)
+				return fmt.Errorf("lab %s is not up after %s; `regiond lab up` continues:\n%w", l.Name, time.Since(started).Round(time.Second), err)
 			}
 			report("lab %s is up: `regiond lab status`, `regiond lab exec -- regiond status`", l.Name)
 			return nil
@@ -63,7 +63,7 @@ alone: run it again after any failure. Missing images are built first.`,
 	c.Flags().StringVar(&file, "config", "", "lab.yaml (default: OpenStack on two servers, UEFI, 2 CPUs, 3Gi, one disk of 12Gi)")
 	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml")
 	_ = c.Flags().MarkDeprecated("file", "use --config: elsewhere -f is a region file") // the flag exists
-	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long to wait for everything")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long everything may take once the images are there")
 	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; missing ones are built")
 	return c
 }
