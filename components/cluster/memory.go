@@ -58,10 +58,13 @@ type observations struct {
 	// endpoints: when the catalogue was last found without, or rid of, those that are no longer declared.
 	endpoints check
 	// secret of the cluster as it was last read or written, nil if there was none.
-	secret  *corev1.Secret
-	store   storeAttempt
-	probes  map[string]Probe
-	session *cloud.Session
+	secret *corev1.Secret
+	store  storeAttempt
+	probes map[string]Probe
+	// thorough is, by gate, of what a thorough proof was last given. It disturbs hosts and users, and
+	// is not repeated while there is no other thing to be proved.
+	thorough map[string]string
+	session  *cloud.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is desired, its users' passwords too.
 	ensured string
 	// users of hosts that were last found, or brought, to what is desired, and why they could not be.
@@ -115,7 +118,7 @@ func (m *memory) of(uid types.UID) *observations {
 	}
 	o := m.by[uid]
 	if o == nil {
-		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, leaving: map[string]*surveyed{}}
+		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, thorough: map[string]string{}, leaving: map[string]*surveyed{}}
 		m.by[uid] = o
 	}
 	return o

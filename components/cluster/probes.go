@@ -118,8 +118,9 @@ func (t *reconciliation) probe(ctx context.Context, due []string) {
 	}
 	var wg sync.WaitGroup
 	results := make([]Probe, len(due))
+	session := t.seen.session // Keystone's proof replaces it while the others run
 	for i, name := range due {
-		wg.Go(func() { results[i] = t.pass(ctx, name) })
+		wg.Go(func() { results[i] = t.pass(ctx, name, session) })
 	}
 	wg.Wait()
 	if ctx.Err() == context.Canceled {
@@ -127,6 +128,9 @@ func (t *reconciliation) probe(ctx context.Context, due []string) {
 	}
 	for i, name := range due {
 		t.seen.probes[name], t.facts.Probes[name] = results[i], results[i]
+		if results[i].Err == "" {
+			t.seen.thorough[name] = results[i].Of
+		}
 	}
 }
 
@@ -143,14 +147,15 @@ func (t *reconciliation) login(ctx context.Context) {
 	t.seen.session = s
 }
 
-func (t *reconciliation) pass(ctx context.Context, name string) Probe {
+func (t *reconciliation) pass(ctx context.Context, name string, s *cloud.Session) Probe {
 	begin := t.Now()
+	of := t.fingerprint(name)
 	ctx, done := span.Start(ctx, "gate "+name, t.cluster.Name)
-	err := t.prove(ctx, name)
+	err := t.prove(ctx, name, of, s)
 	done(err)
 	end := t.Now()
 	t.metrics.probed(t.cluster.Name, name, end.Sub(begin), err)
-	p := Probe{Of: t.fingerprint(name), Time: end}
+	p := Probe{Of: of, Time: end}
 	if err != nil {
 		p.Err = err.Error()
 		p.Failures = 1
@@ -164,25 +169,28 @@ func (t *reconciliation) pass(ctx context.Context, name string) Probe {
 	return p
 }
 
-func (t *reconciliation) prove(ctx context.Context, name string) error {
-	s := t.seen.session
+// prove passes a gate: thoroughly, unless this process has passed it so since what is proved, by its
+// fingerprint, has changed.
+func (t *reconciliation) prove(ctx context.Context, name, of string, s *cloud.Session) error {
+	target := t.target
+	target.Thorough = t.seen.thorough[name] != of
 	switch {
 	case name == region.ConditionKeystone:
-		return t.proveKeystone(ctx)
+		return t.proveKeystone(ctx, of)
 	case needsToken(name) && s == nil:
 		return errors.New("keystone issued no token; see the condition " + region.ConditionKeystone)
 	}
-	return t.Cloud.Probe(ctx, name, t.target, s)
+	return t.Cloud.Probe(ctx, name, target, s)
 }
 
 // proveKeystone always has a new token issued, and keeps it for the other gates.
-func (t *reconciliation) proveKeystone(ctx context.Context) error {
+func (t *reconciliation) proveKeystone(ctx context.Context, of string) error {
 	s, err := t.Cloud.Login(ctx, t.target)
 	if err != nil {
 		return err
 	}
 	if t.state != nil {
-		want, of := Catalogue(t.cluster, t.state.Values.Lookup), t.fingerprint(region.ConditionKeystone)
+		want := Catalogue(t.cluster, t.state.Values.Lookup)
 		want.Verified = t.seen.ensured == of
 		changed, err := t.Cloud.Ensure(ctx, s, want)
 		for _, c := range changed {

@@ -344,12 +344,15 @@ func (w *world) compose(c *openstack.Composer, in openstack.Input, last *opensta
 // cloud does as the test says.
 type testCloud struct {
 	failing map[string]error
+	mu      sync.Mutex
 	probed  []string
-	target  gate.Target
-	ensured cloud.Catalogue
-	pruned  cloud.Catalogue
-	users   cluster.HostUsers
-	hosts   map[string]gate.Host
+	// thorough are the gates that were probed thoroughly.
+	thorough []string
+	target   gate.Target
+	ensured  cloud.Catalogue
+	pruned   cloud.Catalogue
+	users    cluster.HostUsers
+	hosts    map[string]gate.Host
 	// guests on hosts.
 	guests map[string][]computehost.Instance
 	// did is what was done to hosts, in order.
@@ -362,7 +365,12 @@ func (c *testCloud) Login(_ context.Context, t gate.Target) (*cloud.Session, err
 }
 
 func (c *testCloud) Probe(_ context.Context, name string, t gate.Target, s *cloud.Session) error {
+	c.mu.Lock() // probes run side by side
+	defer c.mu.Unlock()
 	c.probed = append(c.probed, name)
+	if t.Thorough {
+		c.thorough = append(c.thorough, name)
+	}
 	return c.failing[name]
 }
 

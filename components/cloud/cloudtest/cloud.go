@@ -58,6 +58,7 @@ func New(t testing.TB) *Cloud {
 		"/identity/v3/domains": wrapped("domains"), "/identity/v3/projects": wrapped("projects"), "/identity/v3/roles": wrapped("roles"),
 		"/identity/v3/users": wrapped("users"), "/identity/v3/services": wrapped("services"), "/identity/v3/endpoints": wrapped("endpoints"),
 		"/network/v2.0/networks": wrapped("networks"), "/network/v2.0/ports": wrapped("ports"), "/network/v2.0/agents": wrapped("agents"),
+		"/network/v2.0/subnetpools": wrapped("subnetpools"),
 		"/compute/v2.1/os-services": wrapped("services"), "/compute/v2.1/flavors/detail": wrapped("flavors"),
 		"/compute/v2.1/os-hypervisors/detail": wrapped("hypervisors"), "/compute/v2.1/servers/detail": wrapped("servers"),
 		"/image/v2/images":              {plural: "images", key: "id", created: http.StatusCreated},

@@ -3,6 +3,7 @@ package gate_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,7 +19,7 @@ import (
 const uid = "5e44e100-0000-4000-8000-000000000002"
 
 func target(c *cloudtest.Cloud) gate.Target {
-	return gate.Target{UID: uid, Namespace: "openstack-lab",
+	return gate.Target{UID: uid, Namespace: "openstack-lab", Thorough: true,
 		Admin:     cloud.Credentials{URL: c.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
 		Placement: c.URL + "/placement/", Glance: c.URL + "/image/", Nova: c.URL + "/compute/v2.1/", Neutron: c.URL + "/network/"}
 }
@@ -32,30 +33,48 @@ func session(t *testing.T, c *cloudtest.Cloud) *cloud.Session {
 	return s
 }
 
+// mark of what probes make.
+const mark = "regiond-probe-" + uid
+
 // probes that leave nothing behind, by what they make and where.
 var probes = map[string]struct {
 	run         func(context.Context, gate.Target, *cloud.Session) error
 	collections []string
-	left        cloudtest.Item // by a probe that was killed
+	left        map[string]cloudtest.Item // by a probe that was killed, by collection
 }{
-	"placement": {gate.Placement, []string{"/placement/resource_providers"}, cloudtest.Item{"name": "regiond-probe-" + uid}},
-	"glance":    {gate.Glance, []string{"/image/v2/images"}, cloudtest.Item{"name": "x", "tags": []any{"regiond-probe-" + uid}}},
-	"neutron": {gate.Neutron, []string{"/network/v2.0/networks", "/network/v2.0/ports"}, cloudtest.Item{"name": "x",
-		"description": "regiond-probe-" + uid}},
+	"placement": {gate.Placement, []string{"/placement/resource_providers"},
+		map[string]cloudtest.Item{"/placement/resource_providers": {"name": mark}}},
+	"glance": {gate.Glance, []string{"/image/v2/images"}, map[string]cloudtest.Item{"/image/v2/images": {"name": "x", "tags": []any{mark}}}},
+	"neutron": {gate.Neutron, []string{"/network/v2.0/networks", "/network/v2.0/ports", pools}, map[string]cloudtest.Item{
+		"/network/v2.0/networks": {"name": mark, "description": mark}, pools: pool(mark, mark)}},
+}
+
+// pools is where Neutron's subnet pools are.
+const pools = "/network/v2.0/subnetpools"
+
+// pool of subnets with what Neutron gives each.
+func pool(name, description string) cloudtest.Item {
+	return cloudtest.Item{"name": name, "description": description, "default_prefixlen": 28, "min_prefixlen": "8", "max_prefixlen": "32"}
+}
+
+// playNeutron chooses what Neutron chooses itself.
+func playNeutron(c *cloudtest.Cloud) {
+	c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
+	c.Given(pools, cloudtest.Item{"min_prefixlen": "8", "max_prefixlen": "32"})
 }
 
 func TestProbesCleanUp(t *testing.T) {
 	for name, p := range probes {
 		t.Run(name, func(t *testing.T) {
 			c := cloudtest.New(t)
-			if name == "neutron" { // a port must have an address, which the cloud of the test does not choose
-				c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
-			}
+			playNeutron(c)
 			s := session(t, c)
 			// What an operator made stays; what a probe that was killed made goes, also when there is more than one.
-			c.Add(p.collections[0], cloudtest.Item{"name": "precious"})
-			c.Add(p.collections[0], p.left)
-			c.Add(p.collections[0], p.left)
+			for path, left := range p.left {
+				c.Add(path, pool("precious", ""))
+				c.Add(path, left)
+				c.Add(path, left)
+			}
 			if err := p.run(t.Context(), target(c), s); err != nil {
 				t.Fatal(err)
 			}
@@ -69,10 +88,60 @@ func TestProbesCleanUp(t *testing.T) {
 					}
 				}
 			}
-			if n := len(c.Items(p.collections[0])); n != 1 {
-				t.Errorf("%d things are there, want the operator's", n)
+			for path := range p.left {
+				if n := len(c.Items(path)); n != 1 {
+					t.Errorf("%d things are in %s, want the operator's", n, path)
+				}
 			}
 		})
+	}
+}
+
+// What has the name or the description of a probe's, and not both, is somebody's.
+func TestNeutronLeavesWhatIsNotTheProbes(t *testing.T) {
+	c := cloudtest.New(t)
+	playNeutron(c)
+	s := session(t, c)
+	for _, path := range []string{"/network/v2.0/networks", pools} {
+		c.Add(path, pool(mark, "mine"))
+		c.Add(path, pool("mine", mark))
+	}
+	if err := gate.Neutron(t.Context(), target(c), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/network/v2.0/networks", pools} {
+		if n := len(c.Items(path)); n != 2 {
+			t.Errorf("%d things are in %s, want the two that were there", n, path)
+		}
+	}
+}
+
+// A proof that is renewed makes nothing that Neutron tells agents of: each of them would log an error
+// when it asks for what is gone.
+func TestRenewedProofOfNeutronIsNotHeardOfByAgents(t *testing.T) {
+	c := cloudtest.New(t)
+	playNeutron(c)
+	s, renewed := session(t, c), target(c)
+	renewed.Thorough = false
+	c.Add(pools, pool(mark, mark))
+	if err := gate.Neutron(t.Context(), renewed, s); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Items(pools)); n > 0 {
+		t.Errorf("%d subnet pools are left", n)
+	}
+	w := c.Writes()
+	for _, write := range w {
+		if !strings.Contains(write, pools) {
+			t.Errorf("it did %s, want nothing but subnet pools written", write)
+		}
+	}
+	if len(w) != 3 {
+		t.Errorf("it did %v, want an earlier pool deleted, one made and deleted", w)
+	}
+	c.Refuse("GET "+pools+"/", http.StatusInternalServerError)
+	if err := gate.Neutron(t.Context(), renewed, s); err == nil || !strings.Contains(err.Error(), "read a subnet pool") {
+		t.Errorf("got %v, want that a subnet pool can't be read", err)
 	}
 }
 
@@ -81,6 +150,7 @@ func TestProbesFail(t *testing.T) {
 		"neutron": "POST /network/v2.0/ports"} {
 		t.Run(name, func(t *testing.T) {
 			c := cloudtest.New(t)
+			playNeutron(c)
 			s := session(t, c)
 			c.Refuse(refuse, http.StatusInternalServerError)
 			err := probes[name].run(t.Context(), target(c), s)
@@ -99,7 +169,7 @@ func TestProbesFail(t *testing.T) {
 // A cluster with flat networks only, or whose VLANs are all in use, has nothing for tenants, and works.
 func TestNeutronWithoutTenantNetworks(t *testing.T) {
 	c := cloudtest.New(t)
-	c.Given("/network/v2.0/ports", cloudtest.Item{"mac_address": "fa:16:3e:00:00:01"})
+	playNeutron(c)
 	s := session(t, c)
 	c.Exhaust()
 	if err := gate.Neutron(t.Context(), target(c), s); err != nil {
@@ -119,6 +189,24 @@ func TestGlanceUploadsInChunks(t *testing.T) {
 	c := cloudtest.New(t)
 	if err := gate.Glance(t.Context(), target(c), session(t, c)); err != nil || !c.Chunked() {
 		t.Errorf("got %v, in chunks: %v; want an upload in chunks", err, c.Chunked())
+	}
+}
+
+// A pause in an upload holds a Glance that serves one request at a time: only a thorough proof makes one.
+func TestGlancePausesInThoroughProofs(t *testing.T) {
+	c := cloudtest.New(t)
+	s, to := session(t, c), target(c)
+	to.UploadPause = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := gate.Glance(ctx, to, s); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a thorough proof with a pause of an hour: got %v, want the end of its time", err)
+	}
+	to.Thorough = false
+	ctx, cancel = context.WithTimeout(t.Context(), gate.Timeout)
+	defer cancel()
+	if err := gate.Glance(ctx, to, s); err != nil || !c.Chunked() {
+		t.Errorf("a renewed proof: got %v, in chunks: %v; want an upload in chunks without a pause", err, c.Chunked())
 	}
 }
 

@@ -84,8 +84,9 @@ func (t Target) glance(s *cloud.Session) *gophercloud.ServiceClient {
 // imageSize in bytes: more than one block of a store.
 const imageSize = 64 << 10
 
-// Glance uploads an image as nova-compute does that of a guest, in chunks between which nothing
-// comes for a while, and reads it back byte for byte.
+// Glance uploads an image as nova-compute does that of a guest, in chunks, and reads it back byte
+// for byte. In a thorough proof nothing comes for a while between two of the chunks; a Glance that
+// serves one request at a time answers nobody else meanwhile.
 func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 	c, name := t.glance(s), t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("glance %s: %s: %w", t.Glance, what, err) }
@@ -112,7 +113,11 @@ func Glance(ctx context.Context, t Target, s *cloud.Session) (err error) {
 		}
 	}()
 	content := bytes.Repeat([]byte(nonce()), imageSize/len(nonce()))
-	if err := imagedata.Upload(ctx, c, made.ID, &slow{ctx: ctx, content: content, pause: t.UploadPause}).Err; err != nil {
+	upload := &slow{ctx: ctx, content: content}
+	if t.Thorough {
+		upload.pause = t.UploadPause
+	}
+	if err := imagedata.Upload(ctx, c, made.ID, upload).Err; err != nil {
 		return fail("upload an image", err)
 	}
 	body, err := imagedata.Download(ctx, c, made.ID).Extract()
@@ -137,16 +142,30 @@ func (t Target) neutron(s *cloud.Session) *gophercloud.ServiceClient {
 	return c
 }
 
-// Neutron creates a network with a port, and deletes them. The description is what they are found by: unlike a tag it is
-// there from the first moment.
-func Neutron(ctx context.Context, t Target, s *cloud.Session) (err error) {
-	c, name := t.neutron(s), t.mark()
+// Neutron writes a subnet pool, reads it back and deletes it. A thorough proof creates a network with
+// a port, too, and deletes them: of these the agents on all hosts hear, and each logs an error when
+// it then asks for what is gone.
+func Neutron(ctx context.Context, t Target, s *cloud.Session) error {
+	c := t.neutron(s)
+	if err := t.proveSubnetPool(ctx, c); err != nil || !t.Thorough {
+		return err
+	}
+	return t.proveNetwork(ctx, c)
+}
+
+// proveNetwork creates a network with a port, and deletes them. Name and description are what they
+// are found by: unlike a tag they are there from the first moment.
+func (t Target) proveNetwork(ctx context.Context, c *gophercloud.ServiceClient) (err error) {
+	name := t.mark()
 	fail := func(what string, err error) error { return fmt.Errorf("neutron %s: %s: %w", t.Neutron, what, err) }
-	left, err := All(ctx, networks.List(c, networks.ListOpts{Description: name}), networks.ExtractNetworks)
+	left, err := All(ctx, networks.List(c, networks.ListOpts{Name: name, Description: name}), networks.ExtractNetworks)
 	if err != nil {
 		return fail("list networks", err)
 	}
 	for _, n := range left {
+		if n.Name != name || n.Description != name {
+			continue // Neutron does not follow filters that it does not know
+		}
 		if err := deleteNetwork(ctx, c, n.ID); err != nil {
 			return fail("delete the network of an earlier probe", err)
 		}

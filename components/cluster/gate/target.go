@@ -28,7 +28,10 @@ type Target struct {
 	// Broker user with all rights in VHost.
 	Broker Login
 	VHost  string
-	// UploadPause is how long nothing comes in the middle of the upload of an image.
+	// Thorough: what is proved was not proved before since it was started. Proofs that are renewed
+	// leave out what disturbs hosts and users.
+	Thorough bool
+	// UploadPause is how long nothing comes in the middle of the upload of an image, in a thorough proof.
 	UploadPause time.Duration
 	// Admin of Keystone.
 	Admin cloud.Credentials
