@@ -112,7 +112,7 @@ func (t *reconciliation) desire(ctx context.Context) error {
 		trouble(region.ReasonConfigurationRefused, err)
 		return nil
 	}
-	t.facts.Warnings = slices.Concat(t.facts.Warnings, gathered.Waiting, t.state.Warnings)
+	t.facts.Warnings = slices.Concat(t.facts.Warnings, gathered.Stray, gathered.Waiting, t.state.Warnings)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,24 +23,26 @@ import (
 const LabelContributor = "regiond.dev/contributor"
 
 // contributions to a cluster's hosts by host and contributor, as they are stored. Mostly there are
-// none, so only metadata is listed.
-func contributions(ctx context.Context, c client.Client, cluster string) (map[string]map[string][]byte, error) {
+// none, so only metadata is listed. stray are those that reach no host, one sentence each: the
+// cluster does not stand still for them.
+func contributions(ctx context.Context, c client.Client, cluster string, hosts []openstack.Host) (all map[string]map[string][]byte, stray []string, err error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.HasLabels{LabelContributor},
 		client.MatchingLabels{openstack.LabelCluster: cluster}); err != nil {
-		return nil, fmt.Errorf("contributions to hosts: %w", err)
+		return nil, nil, fmt.Errorf("contributions to hosts: %w", err)
 	}
-	all := map[string]map[string][]byte{}
+	all = map[string]map[string][]byte{}
 	for _, m := range list.Items {
 		contributor := m.Labels[LabelContributor]
-		name, ok := strings.CutSuffix(m.Name, "."+contributor)
-		if !ok {
-			continue // of no host, like one of a host that is gone: the cluster must not stand still for it
+		name, why := contributedTo(m.Name, contributor, hosts)
+		if why != "" {
+			stray = append(stray, fmt.Sprintf("Secret %s/%s adds nothing to any host: %s", m.Namespace, m.Name, why))
+			continue
 		}
 		s := &corev1.Secret{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(&m), s); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("contribution of %s to host %s: %w", contributor, name, err)
+			return nil, nil, fmt.Errorf("contribution of %s to host %s: %w", contributor, name, err)
 		} else if err != nil {
 			continue // removed meanwhile
 		}
@@ -48,5 +51,20 @@ func contributions(ctx context.Context, c client.Client, cluster string) (map[st
 		}
 		all[name][contributor] = s.Data[configuration.SecretKey]
 	}
-	return all, nil
+	slices.Sort(stray)
+	return all, stray, nil
+}
+
+// contributedTo is the host that a Secret of a contributor is for, by its name; why says that it is for none.
+func contributedTo(secret, contributor string, hosts []openstack.Host) (name, why string) {
+	name, ok := strings.CutSuffix(secret, "."+contributor)
+	switch {
+	case contributor == "":
+		return "", fmt.Sprintf("its label %s is empty; it is to be the name of its contributor", LabelContributor)
+	case !ok:
+		return "", fmt.Sprintf("its label %s says that %s contributes it; its name is to be HOST.%s", LabelContributor, contributor, contributor)
+	case !slices.ContainsFunc(hosts, func(h openstack.Host) bool { return h.Name == name }):
+		return "", fmt.Sprintf("the cluster has no host %s; name it HOST.%s after one that it has, or delete it", name, contributor)
+	}
+	return name, ""
 }

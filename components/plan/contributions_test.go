@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +11,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
+	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/machine/configuration"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -41,10 +44,30 @@ func TestContributionsReachTheirHost(t *testing.T) {
 		t.Errorf("got %q and %q, want %q and none", hosts[0].Contributions, hosts[1].Contributions, want)
 	}
 
-	if err := c.Create(t.Context(), secret("n2", "vpn", "four")); err != nil {
-		t.Fatal(err)
+	// One that reaches no host is told of, and the cluster goes on.
+	for name, contributor := range map[string]string{"n2": "vpn", "n2-vpn": "vpn", "n2.edge": "vpn", "n2.": ""} {
+		if err := c.Create(t.Context(), secret(name, contributor, "four")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if hosts, err = plan.Hosts(t.Context(), c, r, of); err != nil || len(hosts) != 2 || hosts[1].Contributions != nil {
-		t.Errorf("with a contribution whose name does not tell its host: got %+v, %v, want the hosts as before", hosts, err)
+	f, err := plan.Gather(t.Context(), c, r, pinned(of))
+	if err != nil || len(f.Hosts) != 2 || f.Hosts[1].Contributions != nil {
+		t.Errorf("with contributions whose names do not tell their host: got %+v, %v, want the hosts as before", f.Hosts, err)
 	}
+	strays := []string{
+		"Secret regiond-hosts/gone.vpn adds nothing to any host: the cluster has no host gone; name it HOST.vpn after one that it has, or delete it",
+		"Secret regiond-hosts/n2 adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
+		"Secret regiond-hosts/n2-vpn adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
+		"Secret regiond-hosts/n2. adds nothing to any host: its label regiond.dev/contributor is empty; it is to be the name of its contributor",
+		"Secret regiond-hosts/n2.edge adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
+	}
+	if !slices.Equal(f.Stray, strays) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(f.Stray, "\n"), strings.Join(strays, "\n"))
+	}
+}
+
+// pinned makes a cluster's images known.
+func pinned(c *region.OpenStackCluster) *region.OpenStackCluster {
+	c.Spec.Pinned = openstack.NewPin("t", oci.Set{Release: "epoxy"})
+	return c
 }

@@ -27,6 +27,8 @@ type Facts struct {
 	openstack.Input
 	// Waiting says, one sentence each, what is not known yet.
 	Waiting []string
+	// Stray says, one sentence each, what is meant for hosts and reaches none.
+	Stray []string
 }
 
 // Gather finds what the state of a cluster depends on: secrets, images and hosts. The images, and
@@ -45,7 +47,7 @@ func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *reg
 	} else if f.Images, err = oci.Current(r.Spec.Images.Dir, string(cluster.Spec.Release)); err != nil {
 		return f, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
-	if f.Hosts, err = Hosts(ctx, c, r, cluster); err != nil {
+	if f.Hosts, f.Stray, err = gatherHosts(ctx, c, r, cluster); err != nil {
 		return f, fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 	}
 	for _, h := range f.Hosts {
@@ -92,32 +94,37 @@ func Secrets(ctx context.Context, c client.Client, cluster string) (map[string]a
 
 // Hosts of a cluster by name: those of its profiles, or all if it names none.
 func Hosts(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) ([]openstack.Host, error) {
+	all, _, err := gatherHosts(ctx, c, r, cluster)
+	return all, err
+}
+
+// gatherHosts is Hosts, with what is meant for hosts and reaches none.
+func gatherHosts(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (all []openstack.Host, stray []string, err error) {
 	provisioning, err := netip.ParsePrefix(r.Spec.Networks.Provisioning.CIDR)
 	if err != nil {
-		return nil, fmt.Errorf("spec.networks.provisioning.cidr: %w", err)
+		return nil, nil, fmt.Errorf("spec.networks.provisioning.cidr: %w", err)
 	}
 	var list region.HostList
 	if err := c.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("its hosts: %w", err)
+		return nil, nil, fmt.Errorf("its hosts: %w", err)
 	}
 	registered, err := registrations(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	added, err := contributions(ctx, c, cluster.Name)
-	if err != nil {
-		return nil, err
-	}
-	var all []openstack.Host
 	for _, h := range list.Items {
 		if h.Spec.Role != region.RoleCompute || len(cluster.Spec.Profiles) > 0 && !slices.Contains(cluster.Spec.Profiles, h.Spec.Profile) {
 			continue
 		}
 		all = append(all, openstack.Host{Name: h.Name, UID: h.UID, Address: addressIn(provisioning, h.Status.Addresses), Registration: registered[h.Name],
-			Release: h.Status.Release, Contributions: added[h.Name]})
+			Release: h.Status.Release})
 	}
 	slices.SortFunc(all, func(a, b openstack.Host) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	added, stray, err := contributions(ctx, c, cluster.Name, all)
+	for i := range all {
+		all[i].Contributions = added[all[i].Name]
+	}
+	return all, stray, err
 }
 
 // addressIn returns the first address in a network, "" if there is none.

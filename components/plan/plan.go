@@ -49,7 +49,7 @@ func (p *Cluster) Empty() bool {
 
 // OfState compares a desired state with what is there. It changes nothing.
 func OfState(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*Cluster, error) {
-	p := &Cluster{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Waiting), state: s}
+	p := &Cluster{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Stray, f.Waiting), state: s}
 	if f.Secrets == nil {
 		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
 	}
