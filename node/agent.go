@@ -29,7 +29,8 @@ const (
 	// Back-off of joining and renewing.
 	firstRetry = 2 * time.Second
 	mostRetry  = 5 * time.Minute
-	// readmitRetry is how often a host whose certificate expired asks whether an operator has let it back.
+	// readmitRetry is how often a host whose certificate expired asks whether an operator has let it back. A readmission is
+	// open for an hour.
 	readmitRetry = time.Minute
 	// logEvery limits the log while the API server is away for hours.
 	logEvery = 5 * time.Minute
@@ -128,10 +129,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		wait := retry.Next()
-		if enroll.Refused(err) {
-			wait = mostRetry // it will be said again
-		}
+		wait := retryAfter(err, &retry)
 		a.note(err)
 		a.Log.Warn("not joined yet", slog.Any("error", err), slog.Duration("retry", wait))
 		if !backoff.Sleep(ctx, backoff.Jitter(wait)) {
@@ -171,10 +169,7 @@ func (a *Agent) loop(ctx context.Context) {
 
 		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
 			if err := a.renew(ctx, now); err != nil {
-				wait := renewal.Next()
-				if enroll.NotReadmitted(err) {
-					wait = readmitRetry
-				}
+				wait := retryAfter(err, &renewal)
 				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", wait))
 				renew = now.Add(backoff.Jitter(wait))
 			} else {
@@ -186,6 +181,18 @@ func (a *Agent) loop(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// retryAfter is how long to wait before a certificate is asked for again.
+func retryAfter(err error, b *backoff.Backoff) time.Duration {
+	switch {
+	case enroll.NotReadmitted(err):
+		b.Reset() // the region answers
+		return readmitRetry
+	case enroll.Refused(err):
+		return mostRetry // it will be said again
+	}
+	return b.Next()
 }
 
 // renew gets a new certificate: by the present one, or by its key if it has expired, as the API server's clock has it.

@@ -11,6 +11,8 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -18,11 +20,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
@@ -353,5 +357,34 @@ func TestAgentWithExpiredCertificate(t *testing.T) {
 	stop()
 	if joined, err := c.load(); err != nil || !joined || !old.Equal(c.certificate().PrivateKey) || c.expired(time.Now()) {
 		t.Errorf("%v %v: want a valid certificate of the same key", joined, err)
+	}
+}
+
+// A host that waits for its readmission asks every minute, also after its region was away for hours.
+func TestRetryAfter(t *testing.T) {
+	refused := func(reason string) error { return fmt.Errorf("enroll: %w", &enroll.Error{Status: 403, Reason: reason}) }
+	away := errors.New("no route to host")
+	for _, tt := range []struct {
+		name string
+		errs []error
+		want time.Duration
+	}{
+		{"the region is away", []error{away}, 2 * time.Second},
+		{"the region is still away", []error{away, away, away}, 8 * time.Second},
+		{"the region is away for hours", slices.Repeat([]error{away}, 200), 5 * time.Minute},
+		{"too many requests", []error{refused(enroll.ReasonTooMany)}, 2 * time.Second},
+		{"not readmitted", []error{refused(enroll.ReasonNotReadmitted)}, time.Minute},
+		{"not readmitted, after hours", append(slices.Repeat([]error{away}, 200), refused(enroll.ReasonNotReadmitted)), time.Minute},
+		{"not readmitted for hours, then the region restarts", append(slices.Repeat([]error{refused(enroll.ReasonNotReadmitted)}, 200), away), 2 * time.Second},
+		{"another machine's", []error{refused(enroll.ReasonWrongServer)}, 5 * time.Minute},
+	} {
+		b := &backoff.Backoff{First: firstRetry, Most: mostRetry}
+		var got time.Duration
+		for _, err := range tt.errs {
+			got = retryAfter(err, b)
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }

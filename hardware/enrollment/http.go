@@ -69,11 +69,11 @@ func handle[In any](s *Server, mux *http.ServeMux, path string, f func(ctx conte
 			if apierrors.IsInvalid(err) {
 				refused = refusal(enroll.ReasonMalformed, "the report holds values that regiond does not know; are installer and regiond of one version?")
 			}
-		} else {
+		} else if s.limits.log(from) {
 			s.Log.Warn("enroll request refused", slog.String("path", path), slog.String("from", from.String()), slog.String("reason", refused.Reason), slog.String("message", refused.Message))
-			if refused.Reason != enroll.ReasonTooMany && refused.Reason != enroll.ReasonUnavailable {
-				s.limits.refused(from)
-			}
+		}
+		if counts(err) {
+			s.limits.refused(from)
 		}
 		s.metrics.requests.WithLabelValues(path, refused.Reason).Inc()
 		answer(w, s.Log, statuses[refused.Reason], refused)

@@ -115,6 +115,54 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
+// A rack that waits for its readmission behind one address asks every minute: nobody behind it is kept out for that. Nor is by a
+// retired host, whose certificate is valid and which goes on asking for a new one.
+func TestProvenHostsKeepNobodyOut(t *testing.T) {
+	w := newWorld(t)
+	key := newKey(t)
+	certificate := w.joined(key)
+	w.now = w.now.Add(hostkey.Validity + time.Hour)
+	for i := range 60 {
+		w.now = w.now.Add(time.Second)
+		if code, reason := w.send(enroll.PathReadmit, "", enroll.JoinRequest{CSR: csr(t, key), SystemUUID: uuid1}, nil); code != 403 || reason != enroll.ReasonNotReadmitted {
+			t.Fatalf("request %d of waiting hosts: got %d %s, want 403 %s", i, code, reason, enroll.ReasonNotReadmitted)
+		}
+	}
+	url := w.serve(t)
+	w.change(func(s *region.Server) { s.Spec.Retired = true })
+	for i := range 20 {
+		if err := w.renewal(url, key, certificate); !refusedFor(err, enroll.ReasonWrongServer) {
+			t.Fatalf("request %d of a retired host: got %v, want %s", i, err, enroll.ReasonWrongServer)
+		}
+	}
+	w.change(func(s *region.Server) { s.Spec.Retired = false })
+	w.open()
+	if code, reason := w.send(enroll.PathReadmit, "", enroll.JoinRequest{CSR: csr(t, key), SystemUUID: uuid1}, nil); code != 200 {
+		t.Errorf("readmitted: %d %s", code, reason)
+	}
+	// Whoever proves nothing is kept out.
+	last := ""
+	for range 12 {
+		_, last = w.send(enroll.PathReadmit, "", enroll.JoinRequest{CSR: csr(t, newKey(t)), SystemUUID: uuid1}, nil)
+	}
+	if last != enroll.ReasonTooMany {
+		t.Errorf("after a dozen unknown keys: got %q, want %s", last, enroll.ReasonTooMany)
+	}
+}
+
+// Nobody fills the log, neither by guesses nor by requests that are refused unread.
+func TestRefusalsInTheLogAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld(t)
+	w.server.Log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 200 {
+		w.send(enroll.PathJoin, "s1.guess", enroll.JoinRequest{}, nil)
+	}
+	if got := strings.Count(log.String(), "\n"); got == 0 || got > 10 {
+		t.Errorf("200 refusals at once: got %d lines in the log, want 1 to 10", got)
+	}
+}
+
 // Tokens never reach the log.
 func TestLogHoldsNoToken(t *testing.T) {
 	var log bytes.Buffer

@@ -174,6 +174,12 @@ func (s *Server) renew(ctx context.Context, r *http.Request, in enroll.JoinReque
 	if !ok || !isLabel(name) || !slices.Contains(cert.Subject.Organization, enroll.Group) {
 		return nil, refusal(enroll.ReasonWrongServer, "the client certificate of %q is not a host's", cert.Subject.CommonName)
 	}
+	out, err := s.renewOf(ctx, r, name, cert, in)
+	return out, asProven(err)
+}
+
+// renewOf is renew of the host that the certificate names.
+func (s *Server) renewOf(ctx context.Context, r *http.Request, name string, cert *x509.Certificate, in enroll.JoinRequest) (any, error) {
 	p, err := s.renewing(ctx, name, in.SystemUUID)
 	if err != nil {
 		return nil, err

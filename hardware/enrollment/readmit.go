@@ -49,18 +49,32 @@ func (s *Server) readmit(ctx context.Context, r *http.Request, in enroll.JoinReq
 		return nil, refusal(enroll.ReasonWrongServer, "regiond has no record of a certificate of host %q for the key %s; if this is that host's disk, "+
 			"the server was installed again since, or its key was never recorded: install it again (spec.reinstallAfter)", name, key[:16])
 	}
-	p, err := s.renewing(ctx, name, in.SystemUUID)
+	out, err := s.readmitOf(ctx, source4(r).String(), in.SystemUUID, holder{owner, record, request, key})
+	return out, asProven(err)
+}
+
+// holder is who asks to be readmitted, and has proved that he holds a recorded key.
+type holder struct {
+	owner   client.Object
+	record  *hostkey.Record
+	request []byte // for a certificate
+	key     string
+}
+
+// readmitOf is readmit of the host whose key was proved.
+func (s *Server) readmitOf(ctx context.Context, from, systemUUID string, h holder) (any, error) {
+	name, record, key := h.owner.GetName(), h.record, h.key
+	p, err := s.renewing(ctx, name, systemUUID)
 	if err != nil {
 		return nil, err
 	}
-	if p.GetUID() != owner.GetUID() || p.GetDeletionTimestamp() != nil {
+	if p.GetUID() != h.owner.GetUID() || p.GetDeletionTimestamp() != nil {
 		return nil, refusal(enroll.ReasonWrongServer, "host %s is being deleted", name)
 	}
 	heartbeat, err := p.heartbeat(ctx)
 	if err != nil {
 		return nil, err
 	}
-	from := source4(r).String()
 	if !record.Readmits(key, heartbeat, s.Now()) {
 		return nil, s.await(ctx, p, record, from)
 	}
@@ -70,7 +84,7 @@ func (s *Server) readmit(ctx context.Context, r *http.Request, in enroll.JoinReq
 	if err := p.ensure(ctx); err != nil {
 		return nil, err
 	}
-	certificate, err := s.sign(ctx, p.Object, request, key)
+	certificate, err := s.sign(ctx, p.Object, h.request, key)
 	if err != nil {
 		return nil, err
 	}

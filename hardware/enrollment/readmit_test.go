@@ -224,34 +224,36 @@ func TestReadmitHostOfEarlierVersion(t *testing.T) {
 	}
 }
 
+// renewal asks for a new certificate by one of server s1.
+func (w *world) renewal(url string, key *ecdsa.PrivateKey, certificate string) error {
+	w.t.Helper()
+	block, _ := pem.Decode([]byte(certificate))
+	c, err := enroll.NewClient(url, w.signer.pem, &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Renew(w.t.Context(), enroll.JoinRequest{CSR: csr(w.t, newKey(w.t)), SystemUUID: uuid1})
+	return err
+}
+
 // A disk that was pulled before its server was installed again holds a certificate that is still valid.
 func TestEarlierInstallationIsNotRenewed(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(t)
 	old, key := newKey(t), newKey(t)
 	oldCertificate := w.joined(old)
-	renew := func(key *ecdsa.PrivateKey, certificate string) error {
-		t.Helper()
-		block, _ := pem.Decode([]byte(certificate))
-		c, err := enroll.NewClient(url, w.signer.pem, &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		_, err = c.Renew(t.Context(), enroll.JoinRequest{CSR: csr(t, newKey(t)), SystemUUID: uuid1})
-		return err
-	}
 	for _, try := range []string{"first", "the answer was lost"} {
-		if err := renew(old, oldCertificate); err != nil {
+		if err := w.renewal(url, old, oldCertificate); err != nil {
 			t.Errorf("renewal, %s: %v", try, err)
 		}
 	}
 	w.change(func(s *region.Server) { s.Status.Installation, s.Status.Netboot = nil, requested(w.now) })
 	certificate := w.joined(key)
-	if err := renew(old, oldCertificate); !refusedFor(err, enroll.ReasonWrongServer) {
+	if err := w.renewal(url, old, oldCertificate); !refusedFor(err, enroll.ReasonWrongServer) {
 		t.Errorf("renewal by the disk from before: %v", err)
 	}
-	if err := renew(key, certificate); err != nil {
+	if err := w.renewal(url, key, certificate); err != nil {
 		t.Errorf("renewal by the present installation: %v", err)
 	}
 }
