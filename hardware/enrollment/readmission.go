@@ -120,9 +120,7 @@ func (r *Readmission) describe(s *region.Server) {
 // Open lets the host use its readmission until the plan's end. It refuses when the keys are others than the plan showed.
 func (r *Readmission) Open(ctx context.Context, c client.Client) error {
 	err := hostkey.Update(ctx, c, r.owner, func(now *hostkey.Record) error {
-		if len(now.Keys) == 0 && r.record.OfJoin {
-			*now = *r.record
-		}
+		now.Adopt(r.record)
 		if !slices.Equal(now.Keys, r.Keys) {
 			return errors.New("its keys have changed since the plan was made; nothing was changed, try again")
 		}

@@ -20,6 +20,9 @@ import (
 // askedEvery is how often it is written down that a host waits to be readmitted. It asks more often.
 const askedEvery = 5 * time.Minute
 
+// movedEvery is how often that is written down of one that asks from another address each time: two machines with one key do.
+const movedEvery = time.Minute
+
 // readmit exchanges the key of an expired certificate for a new certificate, once an operator has
 // allowed it. The request is signed by that key, and the certificate is issued for it: whoever
 // repeats the request gets nothing that he can use.
@@ -76,7 +79,7 @@ func (s *Server) readmitOf(ctx context.Context, from, systemUUID string, h holde
 		return nil, err
 	}
 	if !record.Readmits(key, heartbeat, s.Now()) {
-		return nil, s.await(ctx, p, record, from)
+		return nil, s.await(ctx, p, h, from)
 	}
 	if err := s.useReadmission(ctx, p, key, heartbeat); err != nil {
 		return nil, err
@@ -93,12 +96,13 @@ func (s *Server) readmitOf(ctx context.Context, from, systemUUID string, h holde
 }
 
 // await writes down that a host waits for its readmission, and refuses it.
-func (s *Server) await(ctx context.Context, p peer, record *hostkey.Record, from string) error {
+func (s *Server) await(ctx context.Context, p peer, h holder, from string) error {
 	now := s.Now()
-	if now.Sub(record.Asked) >= askedEvery || record.AskedFrom != from {
+	if since := now.Sub(h.record.Asked); since >= askedEvery || h.record.AskedFrom != from && since >= movedEvery {
 		err := hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
-			if len(r.Keys) == 0 {
-				*r = *record // of the join token
+			r.Adopt(h.record)
+			if !r.Holds(h.key) { // revoked meanwhile
+				return hostkey.ErrConflict
 			}
 			r.Asked, r.AskedFrom = now.UTC(), from
 			return nil
@@ -114,7 +118,7 @@ func (s *Server) await(ctx context.Context, p peer, record *hostkey.Record, from
 func (s *Server) useReadmission(ctx context.Context, p peer, key string, heartbeat time.Time) error {
 	now := s.Now()
 	return conflict(hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
-		if !r.Readmits(key, heartbeat, now) { // it was used meanwhile
+		if !r.Readmits(key, heartbeat, now) { // it was used or revoked meanwhile
 			return hostkey.ErrConflict
 		}
 		r.Sign(key, "", now)

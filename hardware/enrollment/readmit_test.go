@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/tls"
 	"encoding/pem"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,14 @@ func (w *world) readmit(key *ecdsa.PrivateKey, uuid string) (int, string) {
 	w.t.Helper()
 	w.now = w.now.Add(time.Minute)
 	return w.send(enroll.PathReadmit, "", enroll.JoinRequest{CSR: csr(w.t, key), SystemUUID: uuid}, nil)
+}
+
+// forget removes a Secret of regiond's.
+func (w *world) forget(name string) {
+	w.t.Helper()
+	if err := w.api.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: name}}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // plan is the operator's view; a refusal is returned as its text.
@@ -196,13 +205,7 @@ func TestReadmitHostOfEarlierVersion(t *testing.T) {
 	w := newWorld(t)
 	key, other := newKey(t), newKey(t)
 	w.joined(key)
-	forget := func(name string) {
-		t.Helper()
-		if err := w.api.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	forget(hostkey.Name("s1"))
+	w.forget(hostkey.Name("s1"))
 	w.now = w.now.Add(hostkey.Validity + time.Hour)
 	if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonNotReadmitted {
 		t.Errorf("first key: %d %s", code, reason)
@@ -214,13 +217,77 @@ func TestReadmitHostOfEarlierVersion(t *testing.T) {
 	if code, reason := w.readmit(key, uuid1); code != 200 {
 		t.Errorf("first key, readmitted: %d %s", code, reason)
 	}
-	forget(hostkey.Name("s1"))
-	forget(host.JoinToken("s1"))
+	w.forget(hostkey.Name("s1"))
+	w.forget(host.JoinToken("s1"))
 	if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonWrongServer {
 		t.Errorf("nothing was recorded: %d %s", code, reason)
 	}
 	if _, refused := w.plan(); !strings.Contains(refused, "spec.reinstallAfter") {
 		t.Errorf("plan without a record: %q", refused)
+	}
+}
+
+// An installation that is ordered in the same moment revokes the keys, whatever was read of them before.
+func TestReadmissionAndInstallationAtOnce(t *testing.T) {
+	for name, record := range map[string]bool{"with a record": true, "of an earlier version": false} {
+		w := newWorld(t)
+		key := newKey(t)
+		order := func() {
+			w.change(func(s *region.Server) { s.Status.Installation, s.Status.Netboot = nil, requested(w.now) })
+			w.installed(uuid1, "SN1", mac1)
+		}
+		host := func() {
+			w.joined(key)
+			if !record {
+				w.forget(hostkey.Name("s1"))
+			}
+			w.now = w.now.Add(hostkey.Validity + time.Hour)
+		}
+		host()
+		w.meanwhile = order
+		if code, reason := w.readmit(key, uuid1); code != 503 || reason != enroll.ReasonUnavailable {
+			t.Errorf("%s: it asks: got %d %s, want 503 %s", name, code, reason, enroll.ReasonUnavailable)
+		}
+		if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonWrongServer {
+			t.Errorf("%s: it asks again: got %d %s, want 403 %s", name, code, reason, enroll.ReasonWrongServer)
+		}
+		w.change(func(s *region.Server) { s.Status.Installation, s.Status.Netboot = nil, requested(w.now) })
+		host()
+		p, refused := w.plan()
+		if refused != "" {
+			t.Fatal(refused)
+		}
+		order()
+		if err := p.Open(t.Context(), w.api); err == nil || !strings.Contains(err.Error(), "have changed") {
+			t.Errorf("%s: the operator agrees: got %v, want a refusal", name, err)
+		}
+		if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonWrongServer {
+			t.Errorf("%s: it asks after that: got %d %s, want 403 %s", name, code, reason, enroll.ReasonWrongServer)
+		}
+	}
+}
+
+// Two machines that hold one key ask in turn: the record is not written for each request.
+func TestAskingIsRecordedNowAndThen(t *testing.T) {
+	w := newWorld(t)
+	key := newKey(t)
+	w.joined(key)
+	w.now = w.now.Add(hostkey.Validity + time.Hour)
+	written := map[string]bool{}
+	for i := range 60 {
+		w.now = w.now.Add(time.Second)
+		w.from = fmt.Sprintf("10.99.0.%d:1000", 101+i%2)
+		if code, reason := w.send(enroll.PathReadmit, "", enroll.JoinRequest{CSR: csr(t, key), SystemUUID: uuid1}, nil); code != 403 {
+			t.Fatal(code, reason)
+		}
+		secret := &corev1.Secret{}
+		if err := w.get(secret, region.NamespaceSystem, hostkey.Name("s1")); err != nil {
+			t.Fatal(err)
+		}
+		written[secret.ResourceVersion] = true
+	}
+	if len(written) > 2 {
+		t.Errorf("a minute of requests from two addresses: got %d writes, want 1 or 2", len(written))
 	}
 }
 

@@ -2,6 +2,7 @@ package enrollment_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -91,6 +92,9 @@ type world struct {
 	server *enrollment.Server
 	image  error
 	now    time.Time
+	from   string // address and port of requests, empty for any
+	// meanwhile happens once, when the heartbeat of a host is read: after its record was, and before that is written.
+	meanwhile func()
 }
 
 // requested is the record of a network boot that regiond has just asked for.
@@ -114,7 +118,14 @@ func newWorld(t testing.TB) *world {
 		WithStatusSubresource(&region.Server{}, &region.Host{}, &certificatesv1.CertificateSigningRequest{}).
 		WithObjects(&region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "region-uid"},
 			Spec: region.RegionSpec{Hardware: region.Hardware{Profiles: []region.Profile{{Name: "all", KernelArguments: []string{"quiet"}}}}}}, s1, s2).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, lease := o.(*coordinationv1.Lease); lease && w.meanwhile != nil {
+				f := w.meanwhile
+				w.meanwhile = nil
+				f()
+			}
+			return c.Get(ctx, key, o, opts...)
+		}, SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
 			csr, ok := o.(*certificatesv1.CertificateSigningRequest)
 			if !ok || sub != "approval" {
 				return c.SubResource(sub).Update(ctx, o, opts...)
@@ -200,6 +211,7 @@ func report(uuid, mac string, disks ...inventory.Disk) enroll.InventoryReport {
 func (w *world) post(path, token string, body []byte, out any) (int, string) {
 	w.t.Helper()
 	r := httptest.NewRequest("POST", path, bytes.NewReader(body))
+	r.RemoteAddr = cmp.Or(w.from, r.RemoteAddr)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}

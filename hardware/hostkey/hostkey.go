@@ -127,6 +127,14 @@ func Update(ctx context.Context, c client.Client, owner client.Object, change fu
 // Holds says whether a certificate for the key was signed for this installation of the host.
 func (r *Record) Holds(key string) bool { return r != nil && slices.Contains(r.Keys, key) }
 
+// Adopt takes over what the join token of the host's installation says, unless something was recorded since it was read. An
+// order to install is recorded, too: it has a time and no keys, and revokes the token's.
+func (r *Record) Adopt(ofJoin *Record) {
+	if ofJoin.OfJoin && len(r.Keys) == 0 && r.Issued.IsZero() {
+		*r = *ofJoin
+	}
+}
+
 // Superseded says whether a valid certificate for the key is of an earlier installation of the host, or a copy from before its
 // last renewals: it is older than what was recorded since. A younger one is not: then the record is the stale one, of a backup
 // that was restored.
@@ -165,11 +173,8 @@ func (r *Record) Open(now time.Time) bool {
 // readmission may ask again while it is open, since the answer may have been lost, but not after
 // its host was heard with the new certificate.
 func (r *Record) Readmits(key string, heartbeat, now time.Time) bool {
-	if r == nil || !now.Before(r.ReadmitUntil) {
+	if !r.Holds(key) || !now.Before(r.ReadmitUntil) {
 		return false
 	}
-	if r.Readmitted.IsZero() {
-		return r.Holds(key)
-	}
-	return r.ReadmittedKey == key && !heartbeat.After(r.Readmitted)
+	return r.Readmitted.IsZero() || r.ReadmittedKey == key && !heartbeat.After(r.Readmitted)
 }

@@ -2,6 +2,7 @@ package hostkey_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -58,18 +59,19 @@ func TestReadmits(t *testing.T) {
 		heartbeat time.Time
 		want      bool
 	}{
-		"no record":                       {nil, "new", t0, false},
-		"not opened":                      {open(func(r *hostkey.Record) { r.ReadmitUntil = time.Time{} }), "new", t0, false},
-		"over":                            {open(func(r *hostkey.Record) { r.ReadmitUntil = now }), "new", t0, false},
-		"open":                            {open(nil), "new", t0, true},
-		"the key before":                  {open(nil), "old", t0, true},
-		"another key":                     {open(nil), "other", t0, false},
-		"the answer was lost":             {open(used), "new", t0, true},
-		"used, then the key before":       {open(used), "old", t0, false},
-		"used, and the host was heard":    {open(used), "new", now, false},
-		"never heard, used, asks again":   {open(used), "new", time.Time{}, true},
-		"installation ordered, no key":    {&hostkey.Record{Issued: t0, ReadmitUntil: now.Add(time.Hour)}, "new", t0, false},
-		"the empty key is not a recorded": {&hostkey.Record{ReadmitUntil: now.Add(time.Hour)}, "", t0, false},
+		"no record":                         {nil, "new", t0, false},
+		"not opened":                        {open(func(r *hostkey.Record) { r.ReadmitUntil = time.Time{} }), "new", t0, false},
+		"over":                              {open(func(r *hostkey.Record) { r.ReadmitUntil = now }), "new", t0, false},
+		"open":                              {open(nil), "new", t0, true},
+		"the key before":                    {open(nil), "old", t0, true},
+		"another key":                       {open(nil), "other", t0, false},
+		"the answer was lost":               {open(used), "new", t0, true},
+		"used, then the key before":         {open(used), "old", t0, false},
+		"used, and the host was heard":      {open(used), "new", now, false},
+		"never heard, used, asks again":     {open(used), "new", time.Time{}, true},
+		"installation ordered, no key":      {&hostkey.Record{Issued: t0, ReadmitUntil: now.Add(time.Hour)}, "new", t0, false},
+		"installed again since it was used": {open(func(r *hostkey.Record) { used(r); r.Keys = []string{"next"} }), "new", t0, false},
+		"the empty key is not a recorded":   {&hostkey.Record{ReadmitUntil: now.Add(time.Hour)}, "", t0, false},
 	} {
 		if got := c.record.Readmits(c.key, c.heartbeat, now); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -135,5 +137,27 @@ func TestNeedsReadmission(t *testing.T) {
 	}
 	if (*hostkey.Record)(nil).NeedsReadmission(now) {
 		t.Error("no record: got true, want false")
+	}
+}
+
+// What a join token says is taken over where nothing was ever recorded. An order to install has revoked it.
+func TestAdopt(t *testing.T) {
+	ofJoin := &hostkey.Record{Keys: []string{"first"}, Issued: t0, Expires: t0.Add(hostkey.Validity), OfJoin: true}
+	joined := &hostkey.Record{}
+	joined.Sign("a", "", t0)
+	for name, c := range map[string]struct {
+		have, with *hostkey.Record
+		want       string
+	}{
+		"nothing was recorded":      {&hostkey.Record{}, ofJoin, "[first]"},
+		"an installation's order":   {&hostkey.Record{Issued: t0}, ofJoin, "[]"},
+		"an agent has joined since": {joined, ofJoin, "[a]"},
+		"the record was removed":    {&hostkey.Record{}, joined, "[]"},
+	} {
+		have := *c.have
+		have.Adopt(c.with)
+		if got := fmt.Sprint(have.Keys); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
 	}
 }
