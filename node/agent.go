@@ -70,6 +70,7 @@ type Agent struct {
 	reported region.HostStatus
 	known    bool // reported is what the API server holds
 	machine  *inventory.Inventory
+	refused  refusedInventory
 	state    State
 	quiet    quiet
 
@@ -217,15 +218,23 @@ func (a *Agent) report(ctx context.Context) {
 		}
 		a.reported, a.known = h.Status, true
 	}
-	next := buildStatus(a.Observer.Observe(ctx), a.api.clockOffset(), a.Version, a.id.Image, a.inventory(ctx), a.said, a.reported, a.Now())
+	observed, inv := a.Observer.Observe(ctx), a.inventory(ctx)
+	build := func() region.HostStatus {
+		return buildStatus(observed, a.api.clockOffset(), a.Version, a.id.Image, inv, a.refused, a.said, a.reported, a.Now())
+	}
+	next := build()
 	if sameStatus(next, a.reported) {
 		return
 	}
 	err := a.api.patchStatus(ctx, next)
-	if invalid := (*statusError)(nil); errors.As(err, &invalid) && invalid.code == http.StatusUnprocessableEntity {
-		// Hardware that the schema has no word for must not keep the host from reporting.
-		next.Inventory = nil
-		err = a.api.patchStatus(ctx, next)
+	if invalid := (*statusError)(nil); next.Inventory != nil && errors.As(err, &invalid) && invalid.code == http.StatusUnprocessableEntity {
+		// Hardware that the schema has no word for, or more of it than a status may have, must not keep the host from reporting.
+		before := a.refused
+		a.refused = refusedInventory{inv, invalid.message}
+		next = build()
+		if err = a.api.patchStatus(ctx, next); err != nil {
+			a.refused = before
+		}
 	}
 	if err != nil {
 		a.known = false

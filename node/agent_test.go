@@ -49,6 +49,8 @@ type fakeRegion struct {
 	lease        map[string]any
 	host         region.Host
 	writes       int // of the status
+	refusals     int // of statuses that are too long
+	longest      int // status that is taken, in bytes of its patch; 0 for any
 	ahead        time.Duration
 	secret       secretWorld
 	anyMachine   bool // SMBIOS UUIDs are not looked at
@@ -104,10 +106,7 @@ func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			r.t.Error(err)
 		}
 	case strings.HasSuffix(path, "/hosts/s1/status") && req.Method == http.MethodPatch:
-		r.writes++
-		if err := json.Unmarshal(body, &r.host); err != nil {
-			r.t.Error(err)
-		}
+		r.patch(w, body)
 	case strings.HasSuffix(path, "/namespaces/regiond-hosts/leases/s1") && req.Method == http.MethodPatch:
 		r.heartbeats++
 		var patch struct {
@@ -120,6 +119,47 @@ func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		r.t.Errorf("%s %s", req.Method, path)
 	}
+}
+
+// patch merges a patch into the status (RFC 7396).
+func (r *fakeRegion) patch(w http.ResponseWriter, body []byte) {
+	if r.longest > 0 && len(body) > r.longest {
+		r.refusals++
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprintf(w, `{"message":"the status of a host may have %d characters"}`, r.longest)
+		return
+	}
+	r.writes++
+	stored, err := json.Marshal(r.host)
+	var host, change map[string]any
+	if err = errors.Join(err, json.Unmarshal(stored, &host), json.Unmarshal(body, &change)); err != nil {
+		r.t.Error(err)
+		return
+	}
+	stored, err = json.Marshal(merge(host, change))
+	r.host = region.Host{}
+	if err = errors.Join(err, json.Unmarshal(stored, &r.host)); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func merge(into, change map[string]any) map[string]any {
+	for name, v := range change {
+		inner, object := v.(map[string]any)
+		switch {
+		case v == nil:
+			delete(into, name)
+		case object:
+			have, _ := into[name].(map[string]any)
+			if have == nil {
+				have = map[string]any{}
+			}
+			into[name] = merge(have, inner)
+		default:
+			into[name] = v
+		}
+	}
+	return into
 }
 
 func (r *fakeRegion) certify(w http.ResponseWriter, req *http.Request, body []byte) {

@@ -68,9 +68,13 @@ func (k *kubernetes) host(ctx context.Context) (*region.Host, error) {
 	return h, k.do(ctx, http.MethodGet, k.hostPath(), nil, h)
 }
 
-// patchStatus writes this host's status (RFC 7386 merge patch).
+// patchStatus writes this host's status.
 func (k *kubernetes) patchStatus(ctx context.Context, s region.HostStatus) error {
-	return k.do(ctx, http.MethodPatch, k.hostPath()+"/status", map[string]any{"status": s}, nil)
+	patch, err := statusPatch(s)
+	if err != nil {
+		return err
+	}
+	return k.do(ctx, http.MethodPatch, k.hostPath()+"/status", map[string]any{"status": patch}, nil)
 }
 
 // heartbeat renews this host's Lease. Times are the API server's: a host with a wrong clock is alive too.

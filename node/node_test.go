@@ -257,7 +257,7 @@ func TestBuildStatus(t *testing.T) {
 	o := Observation{BootID: "b", BootTime: now.Add(-time.Hour), Kernel: "6.12", Addresses: []string{"10.0.0.1"}}
 	conf := apply.Report{Digest: "d", Applied: now, Configured: true, Reason: "Applied", Message: strings.Repeat("é", bounded.MaxMessage), Processes: []apply.Process{{
 		Run: apply.Run{State: service.State{Name: "x.service", Active: "active", PID: 7, Started: now, Restarts: 2}, Digest: "x"}, Image: "i", Kernel: "k"}}}
-	first := buildStatus(o, 0, "v1", "trixie-1", nil, conf, region.HostStatus{}, now)
+	first := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, region.HostStatus{}, now)
 	if first.Image != "trixie-1" || first.AgentVersion != "v1" || len(first.Conditions) != 2 || first.Conditions[0].Status != metav1.ConditionTrue ||
 		first.Conditions[1].Type != region.ConditionConfigured || len(first.Conditions[1].Message) > bounded.MaxMessage {
 		t.Errorf("%+v", first)
@@ -272,7 +272,7 @@ func TestBuildStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.BootTime = o.BootTime.Add(3 * time.Second) // the clock was set
-	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now.Add(time.Hour)); !sameStatus(again, stored) {
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, stored, now.Add(time.Hour)); !sameStatus(again, stored) {
 		t.Errorf("an idle host would write its status again: %+v, then %+v", stored, again)
 	}
 	if p := stored.Configuration.Processes[0]; p.Service != "x.service" || p.PID != 7 || p.ConfigDigest != "x" || p.Restarts != 2 || p.Image != "i" || p.Kernel != "k" || stored.Configuration.Digest != "d" {
@@ -281,22 +281,22 @@ func TestBuildStatus(t *testing.T) {
 	// An agent that has not looked yet keeps what was said, and takes nothing back.
 	said := conf
 	conf = apply.Report{}
-	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); !sameStatus(again, stored) {
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, stored, now); !sameStatus(again, stored) {
 		t.Errorf("%+v", again)
 	}
 	conf = said
 	conf.Processes[0].Started = now.Add(time.Second)
-	if again := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); sameStatus(again, stored) {
+	if again := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, stored, now); sameStatus(again, stored) {
 		t.Error("a restart was not noticed")
 	}
 	conf.Processes[0].Started = now
 	o.FailedUnits = []string{"x.service"}
-	sick := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now.Add(time.Hour))
+	sick := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, stored, now.Add(time.Hour))
 	if sameStatus(sick, stored) || sick.Conditions[0].Status != metav1.ConditionFalse || !sick.Conditions[0].LastTransitionTime.After(now) {
 		t.Errorf("%+v", sick)
 	}
 	o.BootID = "c"
-	if booted := buildStatus(o, 0, "v1", "trixie-1", nil, conf, stored, now); !booted.BootTime.Time.Equal(o.BootTime) {
+	if booted := buildStatus(o, 0, "v1", "trixie-1", nil, refusedInventory{}, conf, stored, now); !booted.BootTime.Time.Equal(o.BootTime) {
 		t.Errorf("%+v", booted.BootTime)
 	}
 }

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,10 +15,21 @@ import (
 	bounded "regiond.dev/regiond/region/condition"
 )
 
+// refusedInventory is the inventory that the API server did not take, and why. It is left out until it is another one.
+type refusedInventory struct {
+	inventory *inventory.Inventory
+	message   string
+}
+
 // buildStatus turns an observation into the host's status. old is what was last written: times of
 // unchanged conditions are kept. It is pure.
-func buildStatus(o Observation, clockOffset time.Duration, agentVersion, installedImage string, inv *inventory.Inventory,
+func buildStatus(o Observation, clockOffset time.Duration, agentVersion, installedImage string, inv *inventory.Inventory, refused refusedInventory,
 	conf apply.Report, old region.HostStatus, now time.Time) region.HostStatus {
+	healthy, reason, message := Judge(o, clockOffset)
+	if refused.inventory != nil && reflect.DeepEqual(inv, refused.inventory) {
+		inv = nil
+		message += "; its inventory is left out, since the API server did not take it: " + refused.message
+	}
 	s := region.HostStatus{
 		BootID: o.BootID, Kernel: o.Kernel, Image: o.Image, Slot: o.Slot, AgentVersion: agentVersion, Release: o.Release, Addresses: o.Addresses, Inventory: inv,
 	}
@@ -30,7 +43,6 @@ func buildStatus(o Observation, clockOffset time.Duration, agentVersion, install
 			s.BootTime = old.BootTime
 		}
 	}
-	healthy, reason, message := Judge(o, clockOffset)
 	s.Conditions = []metav1.Condition{condition(region.ConditionHealthy, healthy, reason, message, old, now)}
 	if conf.Reason != "" {
 		s.Conditions = append(s.Conditions, condition(region.ConditionConfigured, conf.Configured, conf.Reason, conf.Message, old, now))
@@ -81,7 +93,40 @@ func apiTime(t time.Time) *metav1.Time {
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
 }
 
-// sameStatus compares what is meant; times by their instant.
+// statusPatch is the merge patch (RFC 7396) that makes of the status in the API server this one. What it has not is null, or what
+// an earlier one had would stay. What regiond's controller writes is left alone.
+func statusPatch(s region.HostStatus) (map[string]any, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(b, &patch); err != nil {
+		return nil, err
+	}
+	nullMissing(patch, reflect.TypeFor[region.HostStatus]())
+	delete(patch, "openstack")
+	return patch, nil
+}
+
+// nullMissing sets the fields of a type that an object has not. Lists are replaced as a whole.
+func nullMissing(object map[string]any, t reflect.Type) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		typ := f.Type
+		if typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		value, there := object[name]
+		if !there {
+			object[name] = nil
+		} else if inner, ok := value.(map[string]any); ok && typ.Kind() == reflect.Struct {
+			nullMissing(inner, typ)
+		}
+	}
+}
+
+// sameStatus compares what is meant; times by their instant. What regiond's controller writes is not the agent's.
 func sameStatus(a, b region.HostStatus) bool {
 	if len(a.Conditions) != len(b.Conditions) || !sameTime(a.BootTime, b.BootTime) {
 		return false
@@ -99,7 +144,7 @@ func sameStatus(a, b region.HostStatus) bool {
 	if !sameConfiguration(a.Configuration, b.Configuration) {
 		return false
 	}
-	a.BootTime, a.Conditions, a.Configuration = b.BootTime, b.Conditions, b.Configuration
+	a.BootTime, a.Conditions, a.Configuration, a.OpenStack = b.BootTime, b.Conditions, b.Configuration, b.OpenStack
 	if len(a.Addresses) == 0 && len(b.Addresses) == 0 {
 		a.Addresses = b.Addresses
 	}
