@@ -26,8 +26,8 @@ func newServerReadmitCommand() *cobra.Command {
 within the next %s. The agent proves that it holds the private key that regiond signed the last certificate for,
 and gets a new certificate for that key. Nothing on the host is installed, changed or erased.
 
-It refuses a server that is retired or being installed again, and a host whose key was not recorded or whose
-certificate is still valid. A machine with another key, e.g. the disk of an earlier installation, is not accepted.
+It refuses a server that is retired or being installed again, and a host whose key was not recorded, or whose
+certificate is still valid and which has not asked. A machine with another key, e.g. the disk of an earlier installation, is not accepted.
 Hosts that regiond did not install are accepted by their name, too.`, hostkey.Window),
 		Example: `  sudo regiond server readmit node7
   sudo regiond server readmit node7 --yes
@@ -90,7 +90,8 @@ func writeReadmission(w io.Writer, r *enrollment.Readmission, now time.Time) err
 	line("serial number", r.SerialNumber)
 	line("MAC addresses", strings.Join(r.MACAddresses, ", "))
 	line("last heartbeat", since(r.LastSeen, now, "never"))
-	line("certificate", fmt.Sprintf("recorded %s, expired %s", since(r.Issued, now, ""), since(r.Expired, now, "")))
+	line("certificate", fmt.Sprintf("recorded %s, %s", since(r.Issued, now, ""), expiry(r.Expired, now)))
+	line("why", r.Need)
 	for _, key := range r.Keys {
 		line("key", "SHA256:"+key)
 	}
@@ -107,6 +108,13 @@ func writeReadmission(w io.Writer, r *enrollment.Readmission, now time.Time) err
 	}
 	_, err := fmt.Fprintf(w, "  - until %s an agent that holds one of these keys gets a new certificate, once\n  - nothing on the host changes\n", r.Until.Format(time.RFC3339))
 	return err
+}
+
+func expiry(t, now time.Time) string {
+	if now.Before(t) {
+		return "valid until " + t.UTC().Format(time.RFC3339)
+	}
+	return "expired " + since(t, now, "")
 }
 
 func since(t, now time.Time, never string) string {

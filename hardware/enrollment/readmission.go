@@ -19,12 +19,15 @@ import (
 type Readmission struct {
 	Host string `json:"host"`
 	UID  string `json:"uid"`
+	// Need says why it can't come back by itself.
+	Need string `json:"need"`
 	// BMC, SystemUUID, SerialNumber and MACAddresses of the server; empty for a machine that regiond did not install.
 	BMC          string   `json:"bmc,omitempty"`
 	SystemUUID   string   `json:"systemUUID,omitempty"`
 	SerialNumber string   `json:"serialNumber,omitempty"`
 	MACAddresses []string `json:"macAddresses,omitempty"`
-	// Keys that are accepted: SHA-256 of the public key. Issued and Expired are of the newest one's certificate.
+	// Keys that are accepted: SHA-256 of the public key. Issued and Expired are of the newest one's certificate, which may not
+	// have reached the host and be valid still.
 	Keys    []string  `json:"keys"`
 	Issued  time.Time `json:"issued"`
 	Expired time.Time `json:"expired"`
@@ -58,7 +61,7 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 	if err := refuseReadmission(owner, record, now); err != nil {
 		return fail(err)
 	}
-	r := &Readmission{Host: name, UID: string(owner.GetUID()), Keys: record.Keys, Issued: record.Issued, Expired: record.Expires, OnlyFirstKey: record.OfJoin,
+	r := &Readmission{Host: name, UID: string(owner.GetUID()), Need: record.Need(now), Keys: record.Keys, Issued: record.Issued, Expired: record.Expires, OnlyFirstKey: record.OfJoin,
 		Asked: record.Asked, AskedFrom: record.AskedFrom, Until: now.Add(hostkey.Window).UTC().Truncate(time.Second), owner: owner, record: record}
 	switch o := owner.(type) {
 	case *region.Server:

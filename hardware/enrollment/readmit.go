@@ -111,7 +111,7 @@ func (s *Server) await(ctx context.Context, p peer, h holder, from string) error
 			return conflict(err)
 		}
 	}
-	return refusal(enroll.ReasonNotReadmitted, "the certificate of host %s expired while it was off; its key is known, an operator lets it back: regiond server readmit %[1]s", p.GetName())
+	return refusal(enroll.ReasonNotReadmitted, "host %s waits for its readmission: %s. Its key is known, an operator lets it back: regiond server readmit %[1]s", p.GetName(), h.record.Need(now))
 }
 
 // useReadmission marks a readmission used, before anything is signed.

@@ -1,10 +1,12 @@
 package enrollment_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +226,30 @@ func TestReadmitHostOfEarlierVersion(t *testing.T) {
 	}
 	if _, refused := w.plan(); !strings.Contains(refused, "spec.reinstallAfter") {
 		t.Errorf("plan without a record: %q", refused)
+	}
+}
+
+// A host whose last certificate was lost asks before that one has expired, and nobody says that it has.
+func TestReadmitBeforeTheRecordExpires(t *testing.T) {
+	w := newWorld(t)
+	key := newKey(t)
+	w.joined(key)
+	var log bytes.Buffer
+	w.server.Log = slog.New(slog.NewTextHandler(&log, nil))
+	if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonNotReadmitted {
+		t.Errorf("asks: got %d %s, want 403 %s", code, reason, enroll.ReasonNotReadmitted)
+	}
+	const want = "that has not reached it, or its clock is wrong"
+	if !strings.Contains(log.String(), want) {
+		t.Errorf("the answer: got %s, want %q in it", log.String(), want)
+	}
+	p, refused := w.plan()
+	if refused != "" || !strings.Contains(p.Need, want) {
+		t.Fatalf("plan: got %+v %s, want %q in it", p, refused, want)
+	}
+	w.open()
+	if code, reason := w.readmit(key, uuid1); code != 200 {
+		t.Errorf("asks, readmitted: %d %s", code, reason)
 	}
 }
 

@@ -164,6 +164,15 @@ func (r *Record) NeedsReadmission(now time.Time) bool {
 	return r.Expired(now) || r != nil && len(r.Keys) > 0 && !r.Asked.IsZero()
 }
 
+// Need says why the host can't come back by itself. What it holds is not always the certificate of which the record tells.
+func (r *Record) Need(now time.Time) string {
+	if r.Expired(now) {
+		return "its certificate has expired"
+	}
+	return fmt.Sprintf("it says that its certificate has expired; the one signed for it at %s is valid until %s: that has not reached it, or its clock is wrong",
+		r.Issued.UTC().Format(time.RFC3339), r.Expires.UTC().Format(time.RFC3339))
+}
+
 // Open says whether a readmission waits to be used.
 func (r *Record) Open(now time.Time) bool {
 	return r != nil && now.Before(r.ReadmitUntil) && r.Readmitted.IsZero()

@@ -49,6 +49,13 @@ func hostDecisions() []decision {
 			with:   expired(func(r *hostkey.Record) { r.Asked, r.AskedFrom = now.Add(-time.Minute), "10.99.0.17" }),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
 			message: "its agent asked at 2026-03-01T11:59:00Z from 10.99.0.17 and holds the recorded key: regiond server readmit s1"},
+		{name: "certificate not yet expired, but lost: the host asks", power: region.PowerOn,
+			with: expired(func(r *hostkey.Record) {
+				r.Sign("k2", "k", now.Add(-time.Hour))
+				r.Asked, r.AskedFrom = now.Add(-time.Minute), "10.99.0.17"
+			}),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
+			message: "it says that its certificate has expired; the one signed for it at 2026-03-01T11:00:00Z is valid until 2026-05-30T11:00:00Z: that has not reached it"},
 		{name: "certificate expired: the host was readmitted", power: region.PowerOn, with: expired(func(r *hostkey.Record) { r.ReadmitUntil = now.Add(time.Hour) }),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "may come back until 2026-03-01T13:00:00Z"},
 		{name: "certificate expired: the host is off", power: region.PowerOff, with: expired(nil),

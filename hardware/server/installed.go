@@ -107,14 +107,14 @@ func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 
 // readmission says how a host whose certificate expired comes back.
 func readmission(name string, key *hostkey.Record, now time.Time) string {
+	if key.Open(now) {
+		return fmt.Sprintf("%s; it may come back until %s, its agent asks every minute", key.Need(now), stamp(key.ReadmitUntil))
+	}
 	asked := "its agent has not asked yet: look at its console and network, then"
 	if !key.Asked.IsZero() {
 		asked = fmt.Sprintf("its agent asked at %s from %s and holds the recorded key:", stamp(key.Asked), key.AskedFrom)
 	}
-	if key.Open(now) {
-		return fmt.Sprintf("its certificate has expired; it may come back until %s, its agent asks every minute", stamp(key.ReadmitUntil))
-	}
-	return "its certificate has expired; " + asked + " regiond server readmit " + name
+	return key.Need(now) + "; " + asked + " regiond server readmit " + name
 }
 
 // untilOf is how long a readmission is open, zero if it is not.
