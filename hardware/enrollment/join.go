@@ -2,19 +2,10 @@ package enrollment
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/sha256"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,93 +155,6 @@ func (s *Server) consume(ctx context.Context, p peer, token *corev1.Secret, key 
 	return nil
 }
 
-// renew exchanges a valid client certificate for a new one.
-func (s *Server) renew(ctx context.Context, r *http.Request, in enroll.JoinRequest) (any, error) {
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return nil, refusal(enroll.ReasonTokenUnknown, "a client certificate of a host is needed")
-	}
-	cert := r.TLS.VerifiedChains[0][0]
-	name, ok := strings.CutPrefix(cert.Subject.CommonName, enroll.UserPrefix)
-	if !ok || !isLabel(name) || !slices.Contains(cert.Subject.Organization, enroll.Group) {
-		return nil, refusal(enroll.ReasonWrongServer, "the client certificate of %q is not a host's", cert.Subject.CommonName)
-	}
-	out, err := s.renewOf(ctx, r, name, cert, in)
-	return out, asProven(err)
-}
-
-// renewOf is renew of the host that the certificate names.
-func (s *Server) renewOf(ctx context.Context, r *http.Request, name string, cert *x509.Certificate, in enroll.JoinRequest) (any, error) {
-	p, err := s.renewing(ctx, name, in.SystemUUID)
-	if err != nil {
-		return nil, err
-	}
-	// A certificate from before this object was another machine's of the same name. Signers back-date by
-	// minutes against clocks that disagree.
-	const backDated = 10 * time.Minute
-	if p.GetDeletionTimestamp() != nil || cert.NotBefore.Add(backDated).Before(p.GetCreationTimestamp().Time) {
-		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier machine %q", name)
-	}
-	record, err := hostkey.Read(ctx, s.Client, p.Object)
-	if err != nil {
-		return nil, err
-	}
-	asking := publicKey(cert.RawSubjectPublicKeyInfo)
-	if record.Superseded(asking, cert.NotBefore) {
-		return nil, refusal(enroll.ReasonWrongServer, "the certificate belongs to an earlier installation of %q, or to a copy of its disk: its key %s is not the one recorded at %s",
-			name, asking[:16], stamp(record.Issued))
-	}
-	csr, key, err := parseCSR(in.CSR, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.recordKey(ctx, p, key, asking); err != nil {
-		return nil, err
-	}
-	if err := p.ensure(ctx); err != nil {
-		return nil, err
-	}
-	certificate, err := s.sign(ctx, p.Object, csr, key)
-	if err != nil {
-		return nil, err
-	}
-	s.Log.Info("host renewed its certificate", slog.String("host", name), slog.String("from", source4(r).String()), slog.String("key", key[:16]))
-	return enroll.JoinResponse{Certificate: certificate}, nil
-}
-
-// renewing is the peer of that name, which has shown its certificate.
-func (s *Server) renewing(ctx context.Context, name, systemUUID string) (peer, error) {
-	srv := &region.Server{}
-	err := s.Client.Get(ctx, client.ObjectKey{Name: name}, srv)
-	if err == nil {
-		if known := machineUUID(srv); known != "" && !sameUUID(known, systemUUID) {
-			return peer{}, refusal(enroll.ReasonWrongServer, "the certificate belongs to server %s with system UUID %s, it came from a machine with %q",
-				name, known, systemUUID)
-		}
-		if err := s.inService(srv, time.Time{}); err != nil {
-			return peer{}, err
-		}
-		return s.installed(srv), nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return peer{}, err
-	}
-	h := &region.Host{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, h); client.IgnoreNotFound(err) != nil {
-		return peer{}, err
-	} else if err != nil || !host.Enrolled(h) {
-		return peer{}, refusal(enroll.ReasonWrongServer, "there is no server %q", name)
-	}
-	return s.enrolled(h), nil
-}
-
-// machineUUID is what the machine itself once reported. The BMC's word is not taken here: it may differ.
-func machineUUID(srv *region.Server) string {
-	if srv.Status.Inventory == nil {
-		return ""
-	}
-	return srv.Status.Inventory.System.UUID
-}
-
 // profile that the server was installed by, nil when that can't be told any more.
 func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profile {
 	w, err := server.ReadDesired(ctx, s.Client, s.RegionName, srv)
@@ -274,54 +178,4 @@ func conflict(err error) error {
 		return refusal(enroll.ReasonUnavailable, "%v", err)
 	}
 	return err
-}
-
-// publicKey names a public key by the SHA-256 of its SubjectPublicKeyInfo in hex.
-func publicKey(spki []byte) string {
-	sum := sha256.Sum256(spki)
-	return hex.EncodeToString(sum[:])
-}
-
-// decodeCSR decodes a certificate request and verifies that whoever made it holds its private key.
-func decodeCSR(text string) (*x509.CertificateRequest, error) {
-	block, rest := pem.Decode([]byte(text))
-	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
-		return nil, refusal(enroll.ReasonMalformed, "csr: not exactly one PEM block CERTIFICATE REQUEST")
-	}
-	csr, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		return nil, refusal(enroll.ReasonMalformed, "csr: %v", err)
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return nil, refusal(enroll.ReasonMalformed, "csr: signature: %v", err)
-	}
-	return csr, nil
-}
-
-// parseCSR checks a request for a host's certificate and returns it with the name of its public key.
-func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
-	malformed := func(format string, args ...any) ([]byte, string, error) {
-		return nil, "", refusal(enroll.ReasonMalformed, "csr: "+format, args...)
-	}
-	csr, err := decodeCSR(text)
-	if err != nil {
-		return nil, "", err
-	}
-	// Kubernetes signs the subject as it stands: it must be the host's and nothing more.
-	if want := enroll.Subject(hostname); csr.Subject.CommonName != want.CommonName || !slices.Equal(csr.Subject.Organization, want.Organization) || len(csr.Subject.Names) != 2 {
-		return malformed("subject is %q, it must be %q", csr.Subject, want)
-	}
-	if len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.URIs)+len(csr.EmailAddresses) > 0 {
-		return malformed("subject alternative names are not for a client")
-	}
-	switch k := csr.PublicKey.(type) {
-	case *ecdsa.PublicKey, ed25519.PublicKey:
-	case *rsa.PublicKey:
-		if k.N.BitLen() < 2048 || k.N.BitLen() > 8192 {
-			return malformed("RSA key of %d bits, 2048 to 8192 are taken", k.N.BitLen())
-		}
-	default:
-		return malformed("key type %T is not taken", k)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr.Raw}), publicKey(csr.RawSubjectPublicKeyInfo), nil
 }
