@@ -51,26 +51,3 @@ func dataDirOf(file string) (string, error) {
 	region.Default(doc.Region)
 	return doc.Region.Spec.ControlPlane.DataDir, nil
 }
-
-// loadRegion reads a region file that must be right, and fills in its defaults.
-func loadRegion(cmd *cobra.Command, file string) (*region.Region, []byte, error) {
-	doc, data, err := loadDocument(cmd, file)
-	if err != nil {
-		return nil, nil, err
-	}
-	return doc.Region, data, nil
-}
-
-// loadDocument is loadRegion with the places of fields.
-func loadDocument(cmd *cobra.Command, file string) (*check.Document, []byte, error) {
-	data, name, err := readRegionFile(cmd, file)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := check.Load(data, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	region.Default(doc.Region)
-	return doc, data, nil
-}

@@ -7,18 +7,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/computehost"
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/atomicfile"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region/host"
-	"regiond.dev/regiond/region/scheme"
 )
 
 func newHostCommand() *cobra.Command {
@@ -117,19 +112,4 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 	}
 	where.add(cmd)
 	return cmd
-}
-
-// api is the control plane of the region, with its administrator's rights.
-func (f *dataDirFlags) api() (client.Client, *rest.Config, error) {
-	dataDir, err := f.resolve()
-	if err != nil {
-		return nil, nil, err
-	}
-	conf, err := clientcmd.BuildConfigFromFlags("", datadir.AdminKubeconfig.In(dataDir))
-	if err != nil {
-		return nil, nil, unreachable(fmt.Errorf("%w; regiond run or regiond install starts a control plane", err))
-	}
-	conf.QPS = -1 // the API server's own priority and fairness is the limit
-	api, err := client.New(conf, client.Options{Scheme: scheme.New()})
-	return api, conf, err
 }

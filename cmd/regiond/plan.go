@@ -127,18 +127,3 @@ func planClusters(ctx context.Context, api client.Client, r *region.Region, clus
 	p.Machines, err = server.Foresee(ctx, api, r, time.Now())
 	return p, err
 }
-
-// reachable tells a control plane that does not answer, or that is another region's, from one with
-// something to plan.
-func reachable(ctx context.Context, api client.Client, name string) error {
-	var list region.RegionList
-	if err := api.List(ctx, &list); err != nil {
-		return unreachable(fmt.Errorf("the control plane does not answer: %w; see: regiond status", err))
-	}
-	for _, r := range list.Items {
-		if r.Name != name {
-			return invalid(fmt.Errorf("this is the control plane of region %q, and the file is of region %q", r.Name, name))
-		}
-	}
-	return nil
-}
