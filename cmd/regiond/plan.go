@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/hardware/server"
@@ -20,7 +21,7 @@ import (
 var errChanges = errors.New("the region differs from its declaration")
 
 func newPlanCommand() *cobra.Command {
-	var file, cluster, output string
+	var file, only, output string
 	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "plan",
@@ -45,7 +46,7 @@ apply of a plan without changes writes nothing. Secrets are not shown.
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			planned, err := planRegion(cmd, file, cluster)
+			planned, err := planRegion(cmd, file, only)
 			if err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ apply of a plan without changes writes nothing. Secrets are not shown.
 	}
 	addRegionFileFlag(cmd, &file)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format: text or json")
-	addClusterFlag(cmd, &cluster)
+	addClusterFlag(cmd, &only)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 2 if there are changes")
 	return cmd
 }
@@ -84,9 +85,9 @@ type plannedRegion struct {
 	data []byte
 }
 
-// planRegion reads a region file with the patches beside it and compares it, or one cluster of it,
-// with the running region.
-func planRegion(cmd *cobra.Command, file, cluster string) (*plannedRegion, error) {
+// planRegion reads a region file with the patches beside it and compares it, or only one cluster of
+// it, with the running region.
+func planRegion(cmd *cobra.Command, file, only string) (*plannedRegion, error) {
 	doc, data, err := loadChecked(cmd, file)
 	if err != nil {
 		return nil, err
@@ -104,11 +105,11 @@ func planRegion(cmd *cobra.Command, file, cluster string) (*plannedRegion, error
 	if err := reachable(cmd.Context(), api, r.Name); err != nil {
 		return nil, err
 	}
-	p, err := planClusters(cmd.Context(), api, r, clusters, cluster)
+	p, err := planClusters(cmd.Context(), api, r, clusters, only)
 	if err != nil {
 		return nil, err
 	}
-	return &plannedRegion{Plan: p, api: api, region: r, data: data}, planCatalogues(cmd.Context(), api, p, clusters)
+	return &plannedRegion{Plan: p, api: api, region: r, data: data}, cluster.PlanEndpoints(cmd.Context(), api, p, clusters)
 }
 
 // planClusters plans the region with all clusters, or one of them alone if it is named.

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"regiond.dev/regiond/components/cloud"
-	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/region"
 )
@@ -16,9 +15,9 @@ import (
 // catalogueTimeout bounds what a plan asks of one Keystone, which may be down.
 const catalogueTimeout = 10 * time.Second
 
-// planCatalogues adds to a plan what an apply removes from the catalogues of running clusters. A
+// PlanEndpoints adds to a plan what an apply removes from the catalogues of running clusters. A
 // Keystone that does not answer is a warning: everything else in the plan holds.
-func planCatalogues(ctx context.Context, api client.Client, p *plan.Plan, declared []*region.OpenStackCluster) error {
+func PlanEndpoints(ctx context.Context, api client.Client, p *plan.Plan, declared []*region.OpenStackCluster) error {
 	for _, planned := range p.Clusters {
 		for _, d := range declared {
 			if d.Name != planned.Cluster {
@@ -40,7 +39,7 @@ func planCatalogues(ctx context.Context, api client.Client, p *plan.Plan, declar
 			}
 			d = d.DeepCopy()
 			d.UID = live.UID
-			old, err := staleEndpoints(ctx, cluster.Admin(live, secrets), cluster.Catalogue(d, planned.Value))
+			old, err := staleEndpoints(ctx, Admin(live, secrets), Catalogue(d, planned.Value))
 			if err != nil {
 				planned.Warnings = append(planned.Warnings, fmt.Sprintf("endpoints that are no longer declared are not in this plan: %v", err))
 			}
