@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap"
-	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/bootstrap/systemd"
 	"regiond.dev/regiond/hardware/credentials"
@@ -101,36 +100,10 @@ func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	return waitReady(ctx, dataDir, before.Invocation, show)
-}
-
-// waitReady shows the stages of the service until the control plane is ready. before is the run of
-// the service that may be stopping still, or that failed before.
-func waitReady(ctx context.Context, dataDir, before string, show func(string)) error {
-	t := time.NewTicker(250 * time.Millisecond)
-	defer t.Stop()
-	last := ""
-	for {
-		state, err := systemd.Show(ctx, systemd.Run)
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if state.Ended(before) {
-			return fmt.Errorf("%s ended before it was ready; why: journalctl -u regiond -n 50", systemd.UnitName)
-		}
-		s, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir))
-		if err == nil && state.Active == "active" && s.Ready {
-			show(fmt.Sprintf("region %s is up; `regiond status` shows it", s.Region))
-			return nil
-		}
-		if err == nil && s.Stage != last {
-			last = s.Stage
-			show(s.Stage)
-		}
-		select {
-		case <-ctx.Done():
-			return notReady(fmt.Errorf("the control plane is not ready (%s): %w; it is still being started, watch it with: regiond status --watch", last, context.Cause(ctx)))
-		case <-t.C:
-		}
+	err = install.WaitReady(ctx, dataDir, before.Invocation, systemd.Run, show)
+	var late *install.NotReadyError
+	if errors.As(err, &late) {
+		return notReady(err)
 	}
+	return err
 }
