@@ -1,8 +1,10 @@
 package systemd
 
 import (
+	"context"
 	"fmt"
 	"net"
+	"time"
 )
 
 // Notifier tells the service manager about this service (sd_notify(3)). The zero value, without a
@@ -38,4 +40,24 @@ func (n Notifier) Notify(message string) error {
 		err = cerr
 	}
 	return err
+}
+
+// KeepAlive answers the service manager's watchdog, which expects a message every interval, until ctx
+// ends, as long as alive returns nil. Without a watchdog, interval 0, it returns at once.
+func KeepAlive(ctx context.Context, interval time.Duration, alive func(context.Context) error, notify func(message string)) {
+	if interval == 0 {
+		return
+	}
+	t := time.NewTicker(interval / 3)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if alive(ctx) == nil {
+				notify(Watchdog)
+			}
+		}
+	}
 }

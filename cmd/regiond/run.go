@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
@@ -103,6 +104,13 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	show := progressPrinter(cmd.ErrOrStderr(), format, started)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
+	// Its watchdog is answered as long as this process answers `regiond status`: that takes its locks
+	// and its scheduler, and no component, whose failures are the supervisor's to repair.
+	alive := func(ctx context.Context) error {
+		_, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir))
+		return err
+	}
+	var answering sync.WaitGroup
 	err = bootstrap.Run(ctx, bootstrap.Config{
 		Region: r, RegionFile: file, Version: version, Log: log,
 		Progress: func(text string) {
@@ -111,34 +119,15 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 		},
 		Ready: func() {
 			notify(systemd.Ready)
-			go keepAlive(ctx, watchdog, dataDir, notify)
+			answering.Go(func() { systemd.KeepAlive(ctx, watchdog, alive, notify) })
 		},
 		Stopping:         func() { notify(systemd.Stopping) },
 		CheckCredentials: credentials.Check,
 		Controllers:      runControllers,
 	})
 	cancel()
+	answering.Wait()
 	return errors.Join(err, output.Close())
-}
-
-// keepAlive answers systemd's watchdog as long as this process answers `regiond status`: that takes
-// its locks and its scheduler, and no component, whose failures are the supervisor's to repair.
-func keepAlive(ctx context.Context, interval time.Duration, dataDir string, notify func(string)) {
-	if interval == 0 {
-		return
-	}
-	t := time.NewTicker(interval / 3)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			if _, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err == nil {
-				notify(systemd.Watchdog)
-			}
-		}
-	}
 }
 
 func logHandler(w io.Writer, format string, level slog.Level) slog.Handler {
