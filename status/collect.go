@@ -20,6 +20,27 @@ import (
 	"regiond.dev/regiond/region/scheme"
 )
 
+// Facts is what was observed of a region.
+type Facts struct {
+	DataDir string
+	// Daemon is the snapshot of the running regiond; nil with DaemonError if it could not be queried.
+	Daemon      *daemon.Snapshot
+	DaemonError string
+	// APIError is why the Kubernetes API could not be queried; the objects below are then empty.
+	APIError string
+	Nodes    []corev1.Node
+	// Addons are the Deployments that regiond itself runs in Kubernetes, Pods the pods of their
+	// namespace.
+	Addons  []appsv1.Deployment
+	Pods    []corev1.Pod
+	Servers []region.Server
+	Hosts   []region.Host
+	// Leases of the hosts; each has the name of its host.
+	Leases []coordinationv1.Lease
+	// OpenStack clusters.
+	OpenStack []region.OpenStackCluster
+}
+
 // apiTimeout bounds the requests to the Kubernetes API.
 const apiTimeout = 5 * time.Second
 

@@ -3,100 +3,66 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/duration"
 
-	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
-	"regiond.dev/regiond/region"
 )
 
-// Facts is what was observed of a region.
-type Facts struct {
-	DataDir string
-	// Daemon is the snapshot of the running regiond; nil with DaemonError if it could not be queried.
-	Daemon      *daemon.Snapshot
-	DaemonError string
-	// APIError is why the Kubernetes API could not be queried; the objects below are then empty.
-	APIError string
-	Nodes    []corev1.Node
-	// Addons are the Deployments that regiond itself runs in Kubernetes, Pods the pods of their
-	// namespace.
-	Addons  []appsv1.Deployment
-	Pods    []corev1.Pod
-	Servers []region.Server
-	Hosts   []region.Host
-	// Leases of the hosts; each has the name of its host.
-	Leases []coordinationv1.Lease
-	// OpenStack clusters.
-	OpenStack []region.OpenStackCluster
+// ControlPlane is the state of the region's control plane.
+type ControlPlane struct {
+	Ready   bool   `json:"ready"`
+	Message string `json:"message,omitempty"`
+	Version string `json:"version,omitempty"`
+	// PID of regiond, and the time it started.
+	PID   int       `json:"pid,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Started: regiond finished its bootstrap and runs the controllers.
+	Started bool `json:"started"`
+	// Components in the order in which they start.
+	Components []Component `json:"components"`
+	Nodes      []Node      `json:"nodes"`
+	// Certificate that expires first.
+	Certificate *Certificate `json:"certificate,omitempty"`
+	// Problems that regiond keeps retrying.
+	Problems []string `json:"problems,omitempty"`
 }
 
-// Build builds the model from the facts.
-func Build(f Facts) Region {
-	r := Region{ControlPlane: controlPlane(f), Servers: []Server{}, Hosts: []Host{}, OpenStack: []OpenStack{}}
-	if f.Daemon != nil {
-		r.Region = f.Daemon.Region
-	}
-	heartbeats := map[string]time.Time{}
-	for _, l := range f.Leases {
-		if t := l.Spec.RenewTime; t != nil {
-			heartbeats[l.Name] = t.Time
-		}
-	}
-	for _, s := range f.Servers {
-		r.Servers = append(r.Servers, server(s, heartbeats[s.Name]))
-	}
-	for _, h := range f.Hosts {
-		r.Hosts = append(r.Hosts, host(h, heartbeats[h.Name]))
-	}
-	for _, c := range f.OpenStack {
-		c := c.DeepCopy() // the caller's facts stay unchanged
-		if f.Daemon != nil {
-			c.Unchecked(f.Daemon.Started, f.Daemon.Started)
-		}
-		r.OpenStack = append(r.OpenStack, openstack(*c))
-	}
-	slices.SortFunc(r.OpenStack, func(a, b OpenStack) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Servers, func(a, b Server) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Hosts, func(a, b Host) int { return cmp.Compare(a.Name, b.Name) })
-
-	r.Message = r.ControlPlane.Message
-	if r.ControlPlane.Ready {
-		r.Message = cmp.Or(unreadyServers(r.Servers), unreadyOpenStack(r.OpenStack))
-	}
-	r.Ready = r.Message == ""
-	return r
+// Component is one process of the control plane.
+type Component struct {
+	Name     string    `json:"name"`
+	Ready    bool      `json:"ready"`
+	PID      int       `json:"pid,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Restarts int       `json:"restarts"`
+	Message  string    `json:"message,omitempty"`
+	// Log is the path of its log file.
+	Log string `json:"log"`
 }
 
-// unreadyServers says which servers are not ready.
-func unreadyServers(servers []Server) string {
-	waiting := 0
-	first := ""
-	for _, s := range servers {
-		if !s.Ready && s.Phase != region.PhaseRetired {
-			waiting++
-			first = cmp.Or(first, s.Name)
-		}
-	}
-	switch waiting {
-	case 0:
-		return ""
-	case 1:
-		return "server " + first + " is not ready"
-	}
-	return fmt.Sprintf("%d of %d servers are not ready, %s first", waiting, len(servers), first)
+// Node is a node of Kubernetes.
+type Node struct {
+	Name    string    `json:"name"`
+	Ready   bool      `json:"ready"`
+	Since   time.Time `json:"since,omitzero"`
+	Version string    `json:"version,omitempty"`
+	Address string    `json:"address,omitempty"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Certificate is one certificate of the control plane.
+type Certificate struct {
+	Name     string    `json:"name"`
+	NotAfter time.Time `json:"notAfter"`
 }
 
 func controlPlane(f Facts) ControlPlane {
@@ -210,37 +176,36 @@ func node(n corev1.Node) Node {
 	return out
 }
 
-func server(s region.Server, heartbeat time.Time) Server {
-	out := Server{
-		Name: s.Name, BMC: s.Spec.BMC.Address, Power: s.Status.Power, Phase: s.Status.Phase,
-		Heartbeat: heartbeat, Reason: "New", Message: "waiting for the controller to reconcile it",
-	}
-	if p := s.Spec.BMC.Port; p != 0 && p != region.DefaultBMCPort {
-		out.BMC = net.JoinHostPort(out.BMC, strconv.Itoa(int(p)))
-	}
-	if c := meta.FindStatusCondition(s.Status.Conditions, region.ConditionReady); c != nil {
-		out.Ready = c.Status == metav1.ConditionTrue
-		out.Reason, out.Message, out.Since = c.Reason, c.Message, c.LastTransitionTime.Time
-	}
-	for _, kind := range []string{region.ConditionBMCAddress, region.ConditionMachineIdentity} {
-		if c := meta.FindStatusCondition(s.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
-			// An operator must act on it, even while the server is in service.
-			out.Message = strings.TrimPrefix(out.Message+"; "+c.Reason+": "+c.Message, "; ")
+func (w *table) controlPlane(c ControlPlane) {
+	if c.PID != 0 {
+		w.row()
+		w.row("COMPONENT", "READY", "PID", "SINCE", "RESTARTS", "MESSAGE")
+		w.row("regiond "+c.Version, word(c.Started, "yes", "no"), strconv.Itoa(c.PID), w.age(c.Since), "", "")
+		for _, k := range c.Components {
+			w.row(k.Name, word(k.Ready, "yes", "no"), number(k.PID), w.age(k.Since), strconv.Itoa(k.Restarts), clip(k.Message))
 		}
 	}
-	return out
-}
-
-func host(h region.Host, heartbeat time.Time) Host {
-	out := Host{
-		Name: h.Name, Role: h.Spec.Role, Image: h.Status.Image, Slot: h.Status.Slot, Kernel: h.Status.Kernel,
-		Heartbeat: heartbeat, Healthy: string(metav1.ConditionUnknown), Message: "its agent has not reported yet",
+	if len(c.Nodes) > 0 {
+		w.row()
+		w.row("NODE", "READY", "ADDRESS", "VERSION", "SINCE", "MESSAGE")
+		for _, n := range c.Nodes {
+			w.row(n.Name, word(n.Ready, "yes", "no"), dash(n.Address), dash(n.Version), w.age(n.Since), n.Message)
+		}
 	}
-	if h.Status.BootTime != nil {
-		out.Booted = h.Status.BootTime.Time
+	if len(c.Problems) > 0 {
+		w.row()
+		w.row("PROBLEMS")
+		for _, p := range c.Problems {
+			w.row(p)
+		}
 	}
-	if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionHealthy); c != nil {
-		out.Healthy, out.Message = string(c.Status), c.Message
+	if k := c.Certificate; k != nil {
+		w.row()
+		w.row("NEXT CERTIFICATE EXPIRY", "IN", "ON")
+		in := "expired"
+		if left := k.NotAfter.Sub(w.now); left > 0 {
+			in = duration.HumanDuration(left)
+		}
+		w.row(k.Name, in, k.NotAfter.UTC().Format(time.DateOnly))
 	}
-	return out
 }
