@@ -1,9 +1,9 @@
 package region
 
-// Reasons of all conditions of an OpenStackCluster.
+// Reasons of all conditions of an OpenStackCluster, and what status says of a server without any.
 const (
-	// ReasonNotChecked: the regiond that runs has not checked it since it started. Its status is that
-	// of an earlier process.
+	// ReasonNotChecked: the regiond that runs has not checked it since it started. Its status, if it has
+	// one, is that of an earlier process.
 	ReasonNotChecked = "NotChecked"
 )
 

@@ -32,7 +32,7 @@ type Server struct {
 func server(s region.Server, heartbeat time.Time) Server {
 	out := Server{
 		Name: s.Name, BMC: s.Spec.BMC.Address, Power: s.Status.Power, Phase: s.Status.Phase,
-		Heartbeat: heartbeat, Reason: "New", Message: "waiting for the controller to reconcile it",
+		Heartbeat: heartbeat, Reason: region.ReasonNotChecked, Message: "waiting for the controller to reconcile it",
 	}
 	if p := s.Spec.BMC.Port; p != 0 && p != region.DefaultBMCPort {
 		out.BMC = net.JoinHostPort(out.BMC, strconv.Itoa(int(p)))
