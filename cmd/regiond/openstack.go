@@ -11,6 +11,7 @@ import (
 	"regiond.dev/regiond/components/cluster"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
+	"regiond.dev/regiond/components/service"
 )
 
 func newOpenStackCommand() *cobra.Command {
@@ -45,11 +46,11 @@ interactive. Its password comes from a file in its pod and is in no command line
 			if err != nil {
 				return err
 			}
-			exec := []string{"exec", "--namespace", openstack.Namespace(c.Name), "--container", clientWorkload, "--stdin"}
+			exec := []string{"exec", "--namespace", openstack.Namespace(c.Name), "--container", service.ClientWorkload, "--stdin"}
 			if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 				exec = append(exec, "--tty")
 			}
-			return execKubectl(dataDir, append(append(exec, "deployment/"+clientWorkload, "--", "openstack"), args...))
+			return execKubectl(dataDir, append(append(exec, "deployment/"+service.ClientWorkload, "--", "openstack"), args...))
 		},
 	}
 	where.add(cmd)
@@ -57,9 +58,6 @@ interactive. Its password comes from a file in its pod and is in no command line
 	cmd.AddCommand(newOpenStackRCCommand(&name))
 	return cmd
 }
-
-// clientWorkload is the Deployment whose pod has OpenStack's client.
-const clientWorkload = "openstack-client"
 
 func newOpenStackRCCommand(name *string) *cobra.Command {
 	var where dataDirFlags

@@ -43,12 +43,15 @@ var Memcached = Service{
 	Workloads: []Workload{{"memcached", 11211}},
 }
 
+// ClientWorkload has OpenStack's command line, and its administrator's login, in its one container.
+const ClientWorkload = "openstack-client"
+
 // Keystone issues tokens and has the catalogue.
 var Keystone = Service{
 	Name: "keystone", Gate: region.ConditionKeystone, User: 42425,
 	Proof:     "a token was issued and validated, the catalogue is as declared",
 	Needs:     []string{region.ConditionMariaDB},
-	Workloads: []Workload{{"keystone", 5000}, {"openstack-client", 0}},
+	Workloads: []Workload{{"keystone", 5000}, {ClientWorkload, 0}},
 	API:       &API{Type: "identity"},
 	Schema:    &Schema{Databases: []string{"keystone"}, Order: 1},
 }
