@@ -58,9 +58,8 @@ Services that have the secret in their configuration are restarted with the new 
 			if err != nil {
 				return err
 			}
-			if from := c.Spec.Secrets.Source.ExternalSecrets; from != nil {
-				return invalid(fmt.Errorf("the secrets of OpenStack cluster %s are in the ClusterSecretStore %s: add own.%s to its entry %s",
-					c.Name, from.Store, args[1], c.Spec.StoreEntry()))
+			if err := ownsecret.Settable(c, args[1]); err != nil {
+				return invalid(err)
 			}
 			changed, err := ownsecret.Set(cmd.Context(), api, c.Name, args[1], value)
 			if err != nil {

@@ -18,10 +18,22 @@ import (
 	"regiond.dev/regiond/components/configgen"
 	"regiond.dev/regiond/components/configgen/secrets"
 	"regiond.dev/regiond/components/openstack"
+	"regiond.dev/regiond/region"
 )
 
 // MaxSize of a secret in bytes.
 const MaxSize = 64 << 10
+
+// Settable is an error for a cluster whose secrets are in a store of the operator's, where Set can't
+// add one: it says what to add there.
+func Settable(c *region.OpenStackCluster, name string) error {
+	from := c.Spec.Secrets.Source.ExternalSecrets
+	if from == nil {
+		return nil
+	}
+	return fmt.Errorf("the secrets of OpenStack cluster %s are in the ClusterSecretStore %s: add %s.%s to its entry %s",
+		c.Name, from.Store, configgen.OwnSecrets, name, c.Spec.StoreEntry())
+}
 
 // Set gives a cluster a secret, or replaces it. changed is false if it has that value already. Errors do not show the value.
 func Set(ctx context.Context, c client.Client, cluster, name, value string) (changed bool, err error) {

@@ -15,6 +15,7 @@ import (
 
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/ownsecret"
+	"regiond.dev/regiond/region"
 )
 
 func api(trees ...string) client.Client {
@@ -73,5 +74,19 @@ func TestSetRefuses(t *testing.T) {
 				t.Errorf("got %v, want %q without the secret", err, tc.want)
 			}
 		})
+	}
+}
+
+// Secrets that are in the operator's store are added there.
+func TestSettable(t *testing.T) {
+	c := &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
+	c.Spec.Name = "lab"
+	if err := ownsecret.Settable(c, "ldap-password"); err != nil {
+		t.Errorf("generated secrets: got %v, want none", err)
+	}
+	c.Spec.Secrets.Source.ExternalSecrets = &region.ExternalSecretStore{Store: "vault"}
+	const want = "OpenStack cluster lab are in the ClusterSecretStore vault: add own.ldap-password to its entry openstack-lab/openstack-secrets"
+	if err := ownsecret.Settable(c, "ldap-password"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("secrets of a store: got %v, want %s", err, want)
 	}
 }
