@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 )
@@ -50,11 +49,7 @@ func (s *componentSelection) releases(r *region.Region) ([]string, error) {
 	out := slices.Clone(s.openstack)
 	if r != nil {
 		for _, cluster := range r.Spec.OpenStack.Clusters {
-			release := cluster.Release
-			if release == "" {
-				release = region.ReleaseEpoxy
-			}
-			out = append(out, string(release))
+			out = append(out, string(cluster.Release))
 		}
 	} else if len(out) == 0 && s.only {
 		out = oci.Releases()[:1]
@@ -71,16 +66,7 @@ func (s *componentSelection) releases(r *region.Region) ([]string, error) {
 
 // buildComponents builds the sets of releases, one after the other.
 func buildComponents(ctx context.Context, config oci.Config, releases []string, report func(format string, args ...any)) ([]*oci.Result, error) {
-	config.Options = func(release string) (oci.Options, error) {
-		content, err := configgen.OptionData(release)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		return oci.ParseOptions(content)
-	}
+	config.Options = openstack.KnownOptions
 	config.Progress = func(e oci.Event) { report("OpenStack %s: %s", e.Release, e.Message) }
 	var out []*oci.Result
 	for _, release := range releases {
