@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +32,7 @@ alone: run it again after any failure. Missing images are built first, in their 
   regiond lab up --lab fast --config lab.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := labConfig(f, file)
+			l, err := lab.Choose(f.root, f.name, file)
 			if err != nil {
 				return invalid(err)
 			}
@@ -96,26 +94,8 @@ func labImages(ctx context.Context, l lab.Lab, imageDir string, report func(stri
 			return c, err
 		}
 	}
-	if o := l.Spec.OpenStack; o != nil {
-		err = ensureComponentImages(ctx, imageDir, []string{string(cmp.Or(o.Release, region.ReleaseEpoxy))}, report)
+	if release := l.Spec.Release(); release != "" {
+		err = ensureComponentImages(ctx, imageDir, []string{string(release)}, report)
 	}
 	return c, err
-}
-
-// labConfig is the lab as lab.yaml has it, or as it was brought up before, or the default.
-func labConfig(f *labFlags, file string) (lab.Lab, error) {
-	l := lab.Lab{Name: f.name, Root: f.root}
-	if file != "" {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return l, err
-		}
-		l.Spec, err = lab.ParseConfig(b, file)
-		return l, errors.Join(err, lab.CheckName(f.name))
-	}
-	if l, err := f.open(); err == nil {
-		return l, nil
-	}
-	l.Spec = lab.Default()
-	return l, lab.CheckName(f.name)
 }

@@ -4,7 +4,9 @@ package lab
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -71,6 +73,33 @@ type Lab struct {
 	// Root of all labs' state, default DefaultRoot.
 	Root string
 	Spec Spec
+}
+
+// Choose returns the lab of a name: as file has it, or without one as it was brought up before, or
+// else Default.
+func Choose(root, name, file string) (Lab, error) {
+	l := Lab{Name: name, Root: root}
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return l, err
+		}
+		l.Spec, err = ParseConfig(b, file)
+		return l, errors.Join(err, CheckName(name))
+	}
+	if l, err := Open(root, name); err == nil {
+		return l, nil
+	}
+	l.Spec = Default()
+	return l, CheckName(name)
+}
+
+// Release of the lab's OpenStack, empty if it has none.
+func (s Spec) Release() region.OpenStackRelease {
+	if s.OpenStack == nil {
+		return ""
+	}
+	return cmp.Or(s.OpenStack.Release, region.ReleaseEpoxy)
 }
 
 // Default is the lab without a lab.yaml: OpenStack with two compute nodes, which are servers with UEFI.

@@ -1,8 +1,6 @@
 package lab
 
 import (
-	"cmp"
-
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"regiond.dev/regiond/region"
@@ -20,7 +18,7 @@ const (
 func (l Lab) openstack() region.OpenStackDeclaration {
 	d := region.OpenStackDeclaration{
 		Name:             clusterName,
-		Release:          cmp.Or(l.Spec.OpenStack.Release, region.ReleaseEpoxy),
+		Release:          l.Spec.Release(),
 		PhysicalNetworks: []region.PhysicalNetwork{{Name: physicalNetwork, Interface: dataInterface, VLANs: "100-199"}},
 		Values:           raw(labValues),
 	}
