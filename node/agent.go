@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -137,14 +138,19 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+	var following sync.WaitGroup
 	if a.applier != nil {
-		go a.api.follow(ctx, func(content string) { offer(wanted, content) }, func(err error) { a.watched.Store(&err) })
+		following.Go(func() {
+			a.api.follow(ctx, func(content string) { offer(wanted, content) }, func(err error) { a.watched.Store(&err) })
+		})
 	}
 	a.loop(ctx)
+	following.Wait()
 	return nil
 }
 
-// loop is the agent's only goroutine: one thing after the other, each bounded by its time-out.
+// loop reports and keeps the heartbeat until ctx ends: one thing after the other, each bounded by its
+// time-out.
 func (a *Agent) loop(ctx context.Context) {
 	var observe, compare, renew time.Time
 	renewal := backoff.Backoff{First: firstRetry, Most: mostRetry}

@@ -22,16 +22,25 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Services are a host's services, which service.Systemd manages. Orders return when the
-// service is ready, or has ended.
+// Services are a host's services, which service.Systemd manages. Any method MAY be called again after
+// the agent was killed in the middle of it, and MUST then bring about the same as one call. An order
+// MUST NOT return nil before the service is ready, or has ended.
 type Services interface {
+	// States MUST have an entry for each name; a service without a unit file is Missing, and no error.
 	States(ctx context.Context, names []string) (map[string]service.State, error)
+	// Start MUST start a service also if it failed before, and MUST leave one that runs alone.
 	Start(ctx context.Context, name string) error
+	// Stop of a service that does not run MUST be nil.
 	Stop(ctx context.Context, name string) error
+	// Restart MUST start a service that does not run.
 	Restart(ctx context.Context, name string) error
+	// Reload MUST NOT end the service. An error means that it MAY run with its old files: it is
+	// restarted then.
 	Reload(ctx context.Context, name string) error
+	// Enable has a service started at boot, Disable ends that. Neither starts or stops it.
 	Enable(ctx context.Context, name string) error
 	Disable(ctx context.Context, name string) error
+	// ReloadUnits MUST be called after a unit file has changed and before an order to its service.
 	ReloadUnits(ctx context.Context) error
 }
 
