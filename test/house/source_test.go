@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,6 +69,32 @@ func TestTestsNeitherSleepNorSkip(t *testing.T) {
 			return true
 		})
 	})
+}
+
+// Only commands read the environment; everything else is given a Config.
+func TestOnlyCommandsReadTheEnvironment(t *testing.T) {
+	calls := []string{"Getenv", "LookupEnv", "ExpandEnv", "Setenv", "Unsetenv", "Clearenv"}
+	inCommands := 0
+	sources(t, func(name string, set *token.FileSet, file *ast.File) {
+		if strings.HasSuffix(name, "_test.go") || in(name, []string{"test", "tools"}) {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			e, ok := n.(ast.Expr)
+			if !ok || !slices.ContainsFunc(calls, func(call string) bool { return isSelector(e, "os", call) }) {
+				return true
+			}
+			if in(name, []string{"cmd"}) {
+				inCommands++
+				return true
+			}
+			t.Errorf("%s:%d: only commands read the environment; take a Config", name, set.Position(n.Pos()).Line)
+			return true
+		})
+	})
+	if inCommands == 0 {
+		t.Error("got no command that reads the environment; want some, or this test sees nothing")
+	}
 }
 
 func TestNothingIsLeftForLater(t *testing.T) {
