@@ -180,6 +180,7 @@ func newLabConsole(f *labFlags) *cobra.Command {
 				defer func() { _ = term.Restore(fd, old) }() // the terminal is gone if this fails
 				fmt.Fprint(cmd.ErrOrStderr(), "console of "+args[0]+"; Ctrl-] leaves it\r\n")
 			}
+			// Ends with the process: nothing interrupts a read from a terminal.
 			go func() {
 				if err := typeUntilEscape(c, os.Stdin); err == nil {
 					c.Close()

@@ -17,15 +17,17 @@ type BMCs interface {
 	Probe(ctx context.Context, a bmc.Target) (region.BMCStatus, region.PowerState, error)
 	// Power asks for the power state only.
 	Power(ctx context.Context, a bmc.Target) (region.PowerState, error)
-	// SetPower forces the machine on or off and returns when the state was observed.
+	// SetPower forces the machine on or off. It MUST NOT return nil before the state was observed, and
+	// MAY be called again.
 	SetPower(ctx context.Context, a bmc.Target, state region.PowerState) error
 	// ShutDown asks the machine's operating system to shut down and returns at once. It MUST NOT cut the power, and MAY be called
 	// again.
 	ShutDown(ctx context.Context, a bmc.Target) error
-	// SetNetworkBoot makes the next boot, and only that, a network boot in the given firmware mode,
-	// and reads back that it is set. The machine must be off.
+	// SetNetworkBoot makes the next boot, and only that, a network boot in the given firmware mode. It
+	// MUST read back that it is set. The machine MUST be off. It MAY be called again.
 	SetNetworkBoot(ctx context.Context, a bmc.Target, mode inventory.FirmwareMode) error
-	// Forget ends the session with a BMC, and what is remembered of it, such as refused credentials.
+	// Forget ends the session with a BMC, and what is remembered of it, such as refused credentials. It
+	// MAY be called for a BMC that was never spoken to.
 	Forget(ctx context.Context, address netip.AddrPort) error
 }
 

@@ -16,8 +16,8 @@ import (
 
 // Prober asks who uses an address.
 type Prober interface {
-	// Probe returns the station that uses the address, or nil when none answers. It is bounded
-	// in time.
+	// Probe returns the station that uses the address, or nil when none answers. It MUST be bounded in
+	// time.
 	Probe(ctx context.Context, a netip.Addr) (net.HardwareAddr, error)
 }
 

@@ -36,12 +36,14 @@ type Job struct {
 // Decider says what a netbooting machine is to do.
 type Decider interface {
 	// Netboot returns the machine's job, or nil when it is to boot its disk. An error makes the
-	// machine ask again. It may be called many times for one job.
+	// machine ask again. It MAY be called many times for one job, and at the same time.
 	Netboot(ctx context.Context, c Client) (*Job, error)
 }
 
 // Leases says which station holds an address.
 type Leases interface {
+	// Holder MUST NOT wait for the station: it answers from what it has. It MAY be called at the same
+	// time.
 	Holder(netip.Addr) (net.HardwareAddr, bool)
 }
 

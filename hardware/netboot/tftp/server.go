@@ -50,6 +50,8 @@ type Config struct {
 
 // Leases says which station holds an address.
 type Leases interface {
+	// Holder MUST NOT wait for the station: it answers from what it has. It MAY be called at the same
+	// time.
 	Holder(netip.Addr) (net.HardwareAddr, bool)
 }
 
