@@ -21,7 +21,7 @@ import (
 // bootstrap/kube/cluster.
 var owners = map[datadir.Name]func(dir string) error{
 	datadir.Run: func(dir string) error {
-		lock, err := bootstrap.TakeLock(dir)
+		lock, err := datadir.TakeLock(dir)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func PlanReset(ctx context.Context, dataDir string) (Reset, error) {
 	if r.DataDir, err = datadir.Resolve(dataDir); err != nil {
 		return r, err
 	}
-	if r.Running, err = LockOwner(r.DataDir); err != nil {
+	if r.Running, err = datadir.LockOwner(r.DataDir); err != nil {
 		return r, err
 	}
 	found, err := os.ReadDir(r.DataDir)
@@ -194,7 +194,7 @@ func (r Reset) Execute(ctx context.Context, systemctl systemd.Systemctl, log *sl
 
 // stop ends a regiond that is not a service.
 func (r Reset) stop(ctx context.Context, report func(string, ...any)) error {
-	pid, err := LockOwner(r.DataDir)
+	pid, err := datadir.LockOwner(r.DataDir)
 	if err != nil || pid == 0 {
 		return err
 	}
@@ -203,7 +203,7 @@ func (r Reset) stop(ctx context.Context, report func(string, ...any)) error {
 		return fmt.Errorf("regiond runs, pid %d, and can't be stopped: %w; stop it, then reset again", pid, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, stopTimeout, true, func(context.Context) (bool, error) {
-		now, err := LockOwner(r.DataDir)
+		now, err := datadir.LockOwner(r.DataDir)
 		return now != pid, err
 	})
 	if err != nil {
@@ -214,7 +214,7 @@ func (r Reset) stop(ctx context.Context, report func(string, ...any)) error {
 
 // tearDown removes what the control plane left on the host, with the lock held so that none starts.
 func (r Reset) tearDown(ctx context.Context, log *slog.Logger, report func(string, ...any)) error {
-	lock, err := TakeLock(r.DataDir)
+	lock, err := datadir.TakeLock(r.DataDir)
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := report.Err(); err != nil {
 		return err
 	}
-	lock, err := TakeLock(r.dataDir)
+	lock, err := datadir.TakeLock(r.dataDir)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func requirementsOf(r *region.Region) (preflight.Requirements, error) {
 func checkHost(ctx context.Context, required preflight.Requirements, files []region.Credential,
 	checkCredentials func(file string) error) (preflight.Report, error) {
 	var running *preflight.Process
-	pid, err := LockOwner(required.DataDir)
+	pid, err := datadir.LockOwner(required.DataDir)
 	if err != nil && !errors.Is(err, os.ErrPermission) { // without root the check "root" says enough
 		return nil, err
 	}

@@ -69,7 +69,7 @@ var entries = []Entry{
 	{Journal, "bootstrap/journal", 0o600, "DHCP leases and the record of this host", true},
 	{Config, "bootstrap/kube/cluster", fs.ModeDir | 0o700, "the components' configuration, written at each start", false},
 	{PKI, "bootstrap/pki", fs.ModeDir | 0o700, "certificate authorities, and the key of Secrets in etcd", true},
-	{Run, "bootstrap", fs.ModeDir | 0o755, "lock, socket and pid files", false},
+	{Run, "bootstrap/datadir", fs.ModeDir | 0o755, "lock, socket and pid files", false},
 	{InstallRecord, "bootstrap/install", 0o600, "the record of installed files", false}, // of this host's; another has none of them
 	{Restoring, "bootstrap/backup", 0o600, "the mark of a restore that has not ended", false},
 	{Marker, "bootstrap/datadir", 0o644, "the mark that the directory is regiond's", true},

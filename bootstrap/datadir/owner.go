@@ -58,8 +58,8 @@ func Mark(dataDir string, o Owner) (Owner, error) {
 	return o, nil
 }
 
-// LockFile is the name of the lock in the folder Run. It is made before anything else.
-const LockFile = "regiond.lock"
+// lockFile is the name of the lock in the folder Run. It is made before anything else.
+const lockFile = "regiond.lock"
 
 // IsOurs tells whether a directory is a data directory of regiond. Names like bin, log and run are
 // in many directories, so it takes evidence that nothing else makes: the mark; the record of an
@@ -76,7 +76,7 @@ func IsOurs(dataDir string) (bool, error) {
 	if installed, err := isInstallRecord(InstallRecord.In(dataDir)); installed || err != nil {
 		return installed, err
 	}
-	if !isFile(Run.In(dataDir, LockFile)) {
+	if !isFile(Run.In(dataDir, lockFile)) {
 		return false, nil
 	}
 	if isFile(Journal.In(dataDir)) || isFile(PKI.In(dataDir, "ca.crt")) {

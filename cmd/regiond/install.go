@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/bootstrap/systemd"
 	"regiond.dev/regiond/hardware/credentials"
@@ -63,7 +64,7 @@ func installRegion(cmd *cobra.Command, file string, timeout time.Duration) error
 		return fmt.Errorf("this host does not run systemd, so no service can be installed; use: regiond run -f %s", file)
 	}
 	dataDir := r.Spec.ControlPlane.DataDir
-	running, err := bootstrap.LockOwner(dataDir)
+	running, err := datadir.LockOwner(dataDir)
 	if err != nil {
 		return err
 	}

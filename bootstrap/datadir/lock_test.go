@@ -1,4 +1,4 @@
-package bootstrap_test
+package datadir_test
 
 import (
 	"bufio"
@@ -8,16 +8,16 @@ import (
 	"strings"
 	"testing"
 
-	"regiond.dev/regiond/bootstrap"
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // TestLockHolder is another process that holds a data directory; see holdLock.
 func TestLockHolder(t *testing.T) {
-	dir := os.Getenv("BOOTSTRAP_LOCK")
+	dir := os.Getenv("DATADIR_LOCK")
 	if dir == "" {
 		return
 	}
-	l, err := bootstrap.TakeLock(dir)
+	l, err := datadir.TakeLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestLockHolder(t *testing.T) {
 func holdLock(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^TestLockHolder$")
-	c.Env = append(os.Environ(), "BOOTSTRAP_LOCK="+dir)
+	c.Env = append(os.Environ(), "DATADIR_LOCK="+dir)
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -58,14 +58,14 @@ func holdLock(t *testing.T, dir string) *exec.Cmd {
 
 func TestSecondRegiondOnTheSameDataIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if pid, err := bootstrap.LockOwner(dir); pid != 0 || err != nil {
+	if pid, err := datadir.LockOwner(dir); pid != 0 || err != nil {
 		t.Fatalf("before: %d, %v", pid, err)
 	}
 	holder := holdLock(t, dir)
-	if pid, err := bootstrap.LockOwner(dir); pid != holder.Process.Pid || err != nil {
+	if pid, err := datadir.LockOwner(dir); pid != holder.Process.Pid || err != nil {
 		t.Errorf("owner %d, %v; want %d", pid, err, holder.Process.Pid)
 	}
-	_, err := bootstrap.TakeLock(dir)
+	_, err := datadir.TakeLock(dir)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("already runs on %s, pid %d", dir, holder.Process.Pid)) {
 		t.Errorf("got %v", err)
 	}
@@ -74,14 +74,14 @@ func TestSecondRegiondOnTheSameDataIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = holder.Wait() // "signal: killed"
-	l, err := bootstrap.TakeLock(dir)
+	l, err := datadir.TakeLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if pid, err := bootstrap.LockOwner(dir); pid != 0 || err != nil {
+	if pid, err := datadir.LockOwner(dir); pid != 0 || err != nil {
 		t.Errorf("after: %d, %v", pid, err)
 	}
 }

@@ -1,4 +1,4 @@
-package bootstrap
+package datadir
 
 import (
 	"errors"
@@ -6,8 +6,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // Lock is the right to use a data directory. It is a POSIX record lock (fcntl(2)), not flock(2):
@@ -16,14 +14,14 @@ import (
 // opens it.
 type Lock struct{ file *os.File }
 
-func lockPath(dataDir string) string { return datadir.Run.In(dataDir, datadir.LockFile) }
+func lockPath(dataDir string) string { return Run.In(dataDir, lockFile) }
 
 func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }
 
 // TakeLock makes this process the only one that uses a data directory.
 func TakeLock(dataDir string) (*Lock, error) {
 	path := lockPath(dataDir)
-	if err := datadir.Run.Make(dataDir); err != nil {
+	if err := Run.Make(dataDir); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
