@@ -43,6 +43,10 @@ var owners = map[datadir.Name]func(dir string) error{
 		return err
 	},
 	datadir.Marker: nil, // with the PKI
+	datadir.Backup: func(dir string) error { return datadir.Backup.Make(dir) },
+	datadir.Restoring: func(dir string) error {
+		return datadir.BeginRestore(dir, datadir.Restore{Owner: datadir.Owner{Region: "tokyo"}, Backup: "tokyo-1"})
+	},
 	datadir.InstallRecord: func(dir string) error {
 		host, err := os.MkdirTemp("", "regiond-owners-")
 		if err != nil {
