@@ -179,7 +179,7 @@ func (r Reset) Execute(ctx context.Context, systemctl systemd.Systemctl, log *sl
 		if err := r.tearDown(ctx, log, report); err != nil {
 			return err
 		}
-		if err := stopPodSlice(ctx, r.DataDir, systemctl, log); err != nil {
+		if err := cluster.StopPodSlice(ctx, r.DataDir, systemctl, log); err != nil {
 			return err
 		}
 	}

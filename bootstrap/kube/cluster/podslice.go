@@ -1,4 +1,4 @@
-package bootstrap
+package cluster
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 // podSlice is what a kubelet with the cgroup driver systemd makes for all pods.
 const podSlice = "kubepods.slice"
 
-// stopPodSlice ends the slice of pods on a host with systemd, which keeps it when the last pod is
+// StopPodSlice ends the slice of pods on a host with systemd, which keeps it when the last pod is
 // gone. The slice is that of all kubelets of a host: when a process is left in it, after this
 // region's pods were ended, it is another's and stays.
-func stopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemctl, log *slog.Logger) error {
+func StopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemctl, log *slog.Logger) error {
 	if _, err := os.Stat(datadir.Kubelet.In(dataDir)); err != nil || !systemd.Booted() {
 		return nil
 	}
