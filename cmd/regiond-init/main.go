@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"regiond.dev/regiond/hardware/installer/kernellog"
 )
 
 // version is set by the linker.
@@ -25,7 +27,7 @@ func main() {
 		os.Exit(2)
 	}
 	mountErr := mountKernelFilesystems()
-	log := openLog()
+	log := kernellog.Open()
 	defer func() {
 		if r := recover(); r != nil {
 			log.Error("panic; restarting", slog.Any("panic", r), slog.Duration("in", restartDelay))

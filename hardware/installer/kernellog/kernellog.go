@@ -1,4 +1,6 @@
-package main
+// Package kernellog logs to the kernel's log (kmsg), from which it reaches all consoles and the journal
+// of the installed system.
+package kernellog
 
 import (
 	"bytes"
@@ -15,10 +17,10 @@ import (
 // maxLine is what the kernel takes as one message, with room for its own prefix (LOG_LINE_MAX).
 const maxLine = 900
 
-// openLog makes /dev/console the standard streams (Go prints panics there) and returns a logger
+// Open makes /dev/console the standard streams (Go prints panics there) and returns a logger
 // that writes to the kernel's log: it goes to all consoles, not only to the last one of the command
 // line, and is still there for the journal of the installed system.
-func openLog() *slog.Logger {
+func Open() *slog.Logger {
 	if console, err := os.OpenFile("/dev/console", os.O_RDWR, 0); err == nil {
 		for fd := range 3 {
 			// Without a console there is nobody to tell.
@@ -35,25 +37,25 @@ func openLog() *slog.Logger {
 	} else {
 		fmt.Fprintf(out, "regiond-init: %v\n", err)
 	}
-	return slog.New(newKernelHandler(out))
+	return slog.New(newHandler(out))
 }
 
-// kernelHandler writes one line per record with the priority in front, as the kernel's log wants
+// handler writes one line per record with the priority in front, as the kernel's log wants
 // it.
-type kernelHandler struct {
-	shared *kernelOutput
+type handler struct {
+	shared *output
 	text   slog.Handler
 }
 
-type kernelOutput struct {
+type output struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
 	out    io.Writer
 }
 
-func newKernelHandler(out io.Writer) *kernelHandler {
-	shared := &kernelOutput{out: out}
-	return &kernelHandler{shared: shared, text: slog.NewTextHandler(&shared.buffer, &slog.HandlerOptions{
+func newHandler(out io.Writer) *handler {
+	shared := &output{out: out}
+	return &handler{shared: shared, text: slog.NewTextHandler(&shared.buffer, &slog.HandlerOptions{
 		// The kernel adds its own time, and the level is the priority.
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
@@ -64,19 +66,19 @@ func newKernelHandler(out io.Writer) *kernelHandler {
 	})}
 }
 
-func (h *kernelHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.text.Enabled(ctx, level)
 }
 
-func (h *kernelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &kernelHandler{shared: h.shared, text: h.text.WithAttrs(attrs)}
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{shared: h.shared, text: h.text.WithAttrs(attrs)}
 }
 
-func (h *kernelHandler) WithGroup(name string) slog.Handler {
-	return &kernelHandler{shared: h.shared, text: h.text.WithGroup(name)}
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{shared: h.shared, text: h.text.WithGroup(name)}
 }
 
-func (h *kernelHandler) Handle(ctx context.Context, record slog.Record) error {
+func (h *handler) Handle(ctx context.Context, record slog.Record) error {
 	h.shared.mu.Lock()
 	defer h.shared.mu.Unlock()
 	h.shared.buffer.Reset()
