@@ -1,8 +1,11 @@
 package node
 
 import (
+	"context"
 	"fmt"
+	"os/exec"
 	"strings"
+	"time"
 
 	"regiond.dev/regiond/machine/identity"
 )
@@ -56,6 +59,18 @@ func RenderNetwork(n identity.Network) []File {
 			File{"20-regiond-" + b.Name + ".network", header + section("Match", "Name="+b.Name) + mtu(b.Addresses) + network(b.Addresses)})
 	}
 	return files
+}
+
+// ReloadNetwork has systemd-networkd read its files, and reconfigure the links whose files changed
+// (networkctl(1)).
+func ReloadNetwork(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "networkctl", "reload").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("networkctl reload: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 const header = "# Written by regiond-node at boot from " + identity.MountPoint + "/" + identity.File + "; changes are lost.\n"

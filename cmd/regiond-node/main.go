@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -96,24 +94,12 @@ func observer() node.Observer {
 func runAgent(ctx context.Context, log *slog.Logger) error {
 	a, err := node.New(node.Config{
 		DataDir: identity.MountPoint, StateFile: node.DefaultStateFile, RunFile: apply.DefaultRunFile, Root: "/",
-		Version: version, Observer: observer(), Services: service.Systemd{}, ReloadNetwork: reloadNetwork, Log: log,
+		Version: version, Observer: observer(), Services: service.Systemd{}, ReloadNetwork: node.ReloadNetwork, Log: log,
 	})
 	if err != nil {
 		return err
 	}
 	return a.Run(ctx)
-}
-
-// reloadNetwork has systemd-networkd read its files, and reconfigure the links whose files changed
-// (networkctl(1)).
-func reloadNetwork(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "networkctl", "reload").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("networkctl reload: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
 }
 
 func status(ctx context.Context, args []string) error {
