@@ -99,11 +99,12 @@ func (t *reconciliation) followStore(ctx context.Context, from region.ExternalSe
 	return have, nil
 }
 
-// triedStore says that a store could not be followed, or left, a moment ago: a webhook that is away
+// triedStore says that a store could not be reached, or left, a moment ago: a webhook that is away
 // costs the seconds that the API server waits for it.
 func (t *reconciliation) triedStore(of region.ExternalSecretStore) bool {
 	last := t.seen.store
-	return last.trouble != nil && last.of == of && t.Now().Sub(last.time) < terminalPoll
+	away := last.trouble != nil && last.trouble.Reason == region.ReasonSecretStoreUnavailable
+	return away && last.of == of && t.Now().Sub(last.time) < terminalPoll
 }
 
 // goOn with the cluster's own copy of its secrets.

@@ -133,6 +133,12 @@ func TestSecretsOfAStore(t *testing.T) {
 	if after, _ := json.Marshal(w.inForce()); string(after) != string(before) {
 		t.Error("a changed store changed the secrets that services use")
 	}
+	secrets.Put(tree, "keystone.admin_password", mustGet(t, w.inForce(), "keystone.admin_password"))
+	w.must(operatorWrites(t.Context(), w.api, tree))
+	w.reconcile(c) // the event of the Secret
+	if !w.conditionSays(metav1.ConditionTrue, region.ReasonApplied)() {
+		t.Errorf("got %+v right after the secret was put back, want it followed", w.condition(region.ConditionConfigured))
+	}
 }
 
 // templates of the cluster's pods by their Deployment.
