@@ -71,16 +71,6 @@ func (l *Lab) AwaitOpenStack(timeout time.Duration) {
 	})
 }
 
-// AwaitNewBoot of a machine, and that OpenStack has it again.
-func (l *Lab) AwaitNewBoot(machine, boot string) {
-	l.Helper()
-	l.Eventually(machine+" has booted again", 5*time.Minute, func() (bool, string) {
-		now := l.Host(machine).Status.BootID
-		return now != boot, now
-	})
-	l.AwaitOpenStack(8 * time.Minute)
-}
-
 // versions that the API server gave last to all objects that `regiond apply` could write, by kind and name.
 func (l *Lab) versions() map[string]string {
 	l.Helper()
@@ -108,13 +98,18 @@ func (l *Lab) processes(machine string) map[string]string {
 	h := l.Host(machine)
 	if h.Status.Configuration != nil {
 		for _, p := range h.Status.Configuration.Processes {
-			started[p.Service] = fmt.Sprint(p.PID, " ", p.Started, " ", p.ConfigDigest, " ", p.State)
+			started[p.Service] = start(p)
 		}
 	}
 	if len(started) < 5 {
 		l.Fatalf("%s runs only %v", machine, started)
 	}
 	return started
+}
+
+// start of a process: another one, or one with another configuration, is told apart.
+func start(p region.HostProcess) string {
+	return fmt.Sprint(p.PID, " ", p.Started, " ", p.ConfigDigest, " ", p.State)
 }
 
 // different are the keys whose values are not the same in both, or that only one has.
