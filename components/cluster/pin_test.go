@@ -14,6 +14,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -68,10 +70,10 @@ func (w *world) desires() map[string]string {
 	var secrets corev1.SecretList
 	w.must(w.api.List(w.t.Context(), &deployments), w.api.List(w.t.Context(), &sets), w.api.List(w.t.Context(), &secrets))
 	for _, o := range deployments.Items {
-		all["Deployment "+o.Name] = w.json(o.Spec)
+		all["Deployment "+o.Namespace+"/"+o.Name] = w.json(o.Spec)
 	}
 	for _, o := range sets.Items {
-		all["StatefulSet "+o.Name] = w.json(o.Spec)
+		all["StatefulSet "+o.Namespace+"/"+o.Name] = w.json(o.Spec)
 	}
 	for _, o := range secrets.Items {
 		all["Secret "+o.Namespace+"/"+o.Name] = string(o.Data["configuration.json"])
@@ -96,6 +98,42 @@ func (w *world) same(before map[string]string, what string) {
 	}
 	if len(after) != len(before) {
 		w.t.Errorf("%s: there are %d objects, were %d", what, len(after), len(before))
+	}
+}
+
+// A staging cluster gets the new templates and images, and production keeps its own, also while
+// staging is brought up and its own templates are stored beside production's.
+func TestStagingGetsTheNewOnesFirst(t *testing.T) {
+	w := newWorld(t)
+	w.until(always(w.controller()), "ready", w.ready)
+	before := w.desires()
+	w.composer = otherTemplates(t)
+	set := w.build("epoxy.json", 100)
+	staging := &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "staging", UID: "c2"}}
+	staging.Spec.Name, staging.Spec.Release, staging.Spec.Address = "staging", region.ReleaseEpoxy, "10.99.0.2"
+	w.must(w.api.Create(t.Context(), staging))
+	c := w.controller()
+	for range 5 {
+		if _, err := c.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "staging"}}); err != nil {
+			t.Fatal(err)
+		}
+		w.reconcile(c)
+	}
+	after := w.desires()
+	for name, was := range before {
+		if after[name] != was {
+			t.Errorf("%s of the production cluster changed", name)
+		}
+	}
+	if !w.ready() {
+		t.Errorf("the production cluster is not ready: %+v", w.condition(region.ConditionReady))
+	}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "staging"}, staging))
+	if p := staging.Spec.Pinned; p == nil || p.Templates != w.composer.Digest() || p.Templates == w.cluster().Spec.Pinned.Templates {
+		t.Errorf("staging is pinned to %+v, want the templates of the new regiond", staging.Spec.Pinned)
+	}
+	if s := after["StatefulSet openstack-staging/mariadb"]; !strings.Contains(s, set.Images["mariadb"].Digest) {
+		t.Errorf("staging's database is %s, want the image that was built last", s)
 	}
 }
 

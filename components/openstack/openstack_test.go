@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -281,6 +282,9 @@ func TestReadPatches(t *testing.T) {
 	}
 }
 
+// regionOption is where services, and the client, are told the region of the endpoints that they use.
+var regionOption = regexp.MustCompile(`(?m)^\s*(?:os_)?region_name(?: =|:) "?([^"\n]*)"?$`)
+
 // The endpoints' region follows the region's name for a cluster that is created now. One from
 // before keeps what it had, until it is told otherwise.
 func TestKeystoneRegion(t *testing.T) {
@@ -302,6 +306,30 @@ func TestKeystoneRegion(t *testing.T) {
 		}
 		if got, _ := s.Values.Lookup("keystone.region"); got != tc.want {
 			t.Errorf("%s: %v, want %s", name, got, tc.want)
+		}
+		files := map[string]string{}
+		for role, of := range s.Configs {
+			for _, f := range of {
+				files[role+f.Path] = f.Content
+			}
+		}
+		for _, f := range s.Nodes["node1"].Files {
+			files["node1"+f.Path] = f.Content
+		}
+		found := map[string]bool{}
+		for file, content := range files {
+			for _, m := range regionOption.FindAllStringSubmatch(content, -1) {
+				found[file] = true
+				if m[1] != tc.want {
+					t.Errorf("%s: %s: got the region %q, want %q", name, file, m[1], tc.want)
+				}
+			}
+		}
+		for _, file := range []string{"client/etc/openstack/clouds.yaml", "glance/etc/glance/glance-api.conf", "nova/etc/nova/nova.conf",
+			"neutron/etc/neutron/neutron.conf", "placement/etc/placement/placement.conf", "node1/etc/nova/nova.conf"} {
+			if !found[file] {
+				t.Errorf("%s: %s names no region", name, file)
+			}
 		}
 	}
 	clusters, err := openstack.Clusters(&region.Region{ObjectMeta: metav1.ObjectMeta{Name: "north-1"}, Spec: region.RegionSpec{OpenStack: region.OpenStack{

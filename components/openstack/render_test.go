@@ -1,6 +1,7 @@
 package openstack_test
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,35 +28,37 @@ func TestNextIsDesired(t *testing.T) {
 	}
 	values := func(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 	for _, step := range []struct {
-		name   string
+		name string
+		// anew is what is rendered again; all else is taken over.
+		anew   []string
 		change func()
 	}{
-		{"nothing", func() {}},
-		{"a registration", func() { in.Hosts[0].Registration = "9f2c1b1e-0000-4000-8000-000000000009" }},
-		{"an address", func() { in.Hosts[1].Address = "10.99.0.103" }},
-		{"a host more", func() { in.Hosts = append(in.Hosts, openstack.Host{Name: "node3", Address: "10.99.0.104"}) }},
-		{"values of a host", func() {
+		{"nothing", nil, func() {}},
+		{"a registration", []string{"node1"}, func() { in.Hosts[0].Registration = "9f2c1b1e-0000-4000-8000-000000000009" }},
+		{"an address", []string{"node2"}, func() { in.Hosts[1].Address = "10.99.0.103" }},
+		{"a host more", []string{"node3"}, func() { in.Hosts = append(in.Hosts, openstack.Host{Name: "node3", Address: "10.99.0.104"}) }},
+		{"values of a host", []string{"node2"}, func() {
 			in.Cluster.Spec.Nodes = []region.OpenStackNodeValues{{Name: "node2", Values: values(`{"nova": {"conf": {"DEFAULT": {"debug": true}}}}`)}}
 		}},
-		{"values of a host that is not there", func() {
+		{"values of a host that is not there", nil, func() {
 			in.Cluster.Spec.Nodes = append(in.Cluster.Spec.Nodes, region.OpenStackNodeValues{Name: "node9", Values: values(`{"nova": {"conf": {"DEFAULT": {"debug": true}}}}`)})
 		}},
-		{"values of the cluster", func() {
+		{"values of the cluster", []string{"control plane", "node1", "node2", "node3"}, func() {
 			in.Cluster.Spec.Values = values(`{"nova": {"conf": {"DEFAULT": {"vif_plugging_timeout": 299}}}}`)
 		}},
-		{"a host's packages", func() { in.Hosts[0].Release = region.ReleaseGazpacho }},
-		{"a contribution", func() { in.Hosts[1].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")} }},
-		{"a contribution that can't be merged", func() {
+		{"a host's packages", []string{"node1"}, func() { in.Hosts[0].Release = region.ReleaseGazpacho }},
+		{"a contribution", []string{"node2"}, func() { in.Hosts[1].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")} }},
+		{"a contribution that can't be merged", nil, func() {
 			in.Hosts[1].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/nova/nova.conf")}
 		}},
-		{"nothing again", func() {}},
-		{"a host less", func() { in.Hosts = in.Hosts[1:] }},
-		{"images", func() {
+		{"nothing again", nil, func() {}},
+		{"a host less", nil, func() { in.Hosts = in.Hosts[1:] }},
+		{"images", []string{"control plane", "node3"}, func() {
 			i := in.Images.Images["nova"]
 			i.Digest = "sha256:" + i.Digest[10:] + "bbb"
 			in.Images.Images["nova"] = i
 		}},
-		{"secrets", func() { in.Secrets = nil; in.DataDir = "/srv/regiond" }},
+		{"secrets", []string{"control plane", "node3"}, func() { in.Secrets = nil; in.DataDir = "/srv/regiond" }},
 	} {
 		step.change()
 		want, err := c.Desired(in)
@@ -75,8 +78,24 @@ func TestNextIsDesired(t *testing.T) {
 		if !reflect.DeepEqual(next.Warnings, want.Warnings) {
 			t.Errorf("%s changed: warnings %q, want %q", step.name, next.Warnings, want.Warnings)
 		}
+		if got := renderedAnew(last, next); !slices.Equal(got, step.anew) {
+			t.Errorf("%s changed: rendered again are %v, want %v", step.name, got, step.anew)
+		}
 		last = next
 	}
+}
+
+// renderedAnew is what of a state is not taken over from the last one: it is in memory of its own.
+func renderedAnew(last, next *openstack.State) (anew []string) {
+	if &next.Objects[0] != &last.Objects[0] {
+		anew = append(anew, "control plane")
+	}
+	for _, name := range slices.Sorted(maps.Keys(next.Nodes)) {
+		if was, had := last.Nodes[name]; !had || &next.Nodes[name].Files[0] != &was.Files[0] {
+			anew = append(anew, name)
+		}
+	}
+	return anew
 }
 
 // contribution of a bundle: a file and a service that reads it.

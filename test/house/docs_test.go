@@ -86,30 +86,44 @@ func TestSuitesAreInTheTableOfVerification(t *testing.T) {
 
 var testName = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)`)
 
-// A promise names the test that holds it, and a fault the test that keeps it away; these tests
-// exist.
+// namedTest is how a document names a test: with its folder.
+var namedTest = regexp.MustCompile("`([a-z0-9/]+) ((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+
+// A promise names the test that holds it, and a fault the test that keeps it away, by folder and
+// name; these tests exist there.
 func TestPromisesNameTestsThatExist(t *testing.T) {
 	tests := map[string]bool{}
 	sources(t, func(name string, _ *token.FileSet, file *ast.File) {
 		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && strings.HasSuffix(name, "_test.go") {
-				tests[f.Name.Name] = true
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasSuffix(name, "_test.go") {
+				tests[filepath.Dir(name)+" "+f.Name.Name] = true
 			}
 		}
 	})
+	found := 0
 	for _, document := range []string{"docs/faults.md", "docs/safety.md"} {
 		b, err := os.ReadFile(filepath.Join(root, document))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, line := range strings.Split(string(b), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
 			cells := strings.Split(strings.TrimSuffix(line, "|"), "|")
-			for _, m := range testName.FindAllStringSubmatch(cells[len(cells)-1], -1) {
-				if strings.HasPrefix(line, "|") && !tests[m[1]] {
-					t.Errorf("%s:%d: there is no test %s", document, i+1, m[1])
+			last := cells[len(cells)-1]
+			for _, m := range namedTest.FindAllStringSubmatch(last, -1) {
+				if found++; !tests[m[1]+" "+m[2]] {
+					t.Errorf("%s:%d: there is no test %s in %s", document, i+1, m[2], m[1])
 				}
 			}
+			for _, m := range testName.FindAllString(namedTest.ReplaceAllString(last, ""), -1) {
+				t.Errorf("%s:%d: got %s, want its folder beside it: `FOLDER %s`", document, i+1, m, m)
+			}
 		}
+	}
+	if found < 200 {
+		t.Errorf("got %d tests that are named, want at least 200", found)
 	}
 }
 
