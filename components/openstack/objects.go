@@ -20,11 +20,19 @@ import (
 // maxSecret bounds the files of a Secret in bytes (Kubernetes' MaxSecretSize is 1 MiB for the values).
 const maxSecret = 1 << 20
 
-// ConfigSecret is the name of a role's Secret in the manifests; in the cluster, a digest of its content follows.
+// RoleFernet has Keystone's Fernet keys. Keystone reads them for each token, and they rotate while it runs: their Secret keeps its
+// name and changes in place, for another name would start Keystone again. Templates of earlier versions have them in role keystone.
+const RoleFernet = "fernet"
+
+// AnnotationContent is the digest of what is in a Secret that changes in place.
+const AnnotationContent = "regiond.dev/content"
+
+// ConfigSecret is the name of a role's Secret in the manifests; in the cluster, a digest of its content follows unless it changes in
+// place.
 func ConfigSecret(role string) string { return "config-" + role }
 
-// configs renders the configuration of pods into one immutable Secret for each role, named by its content: a pod that is
-// started again gets the configuration that it was made with, and a changed one makes new pods.
+// configs renders the configuration of pods into one Secret for each role, which is immutable and named by its content unless it
+// changes in place: a pod that is started again gets the configuration that it was made with, and a changed one makes new pods.
 func (c *Composer) configs(in Input, s *State) ([]*unstructured.Unstructured, map[string]kustomize.Config, error) {
 	var secrets []*unstructured.Unstructured
 	s.Configs = map[string][]configgen.File{}
@@ -77,9 +85,16 @@ func configSecret(cluster, role string, files []configgen.File) (*unstructured.U
 	if size > maxSecret {
 		return nil, fmt.Errorf("its files have %d bytes, more than the %d that a Secret holds", size, maxSecret)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true, "data": data}}
+	digest := hex.EncodeToString(h.Sum(nil))
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data}}
 	u.SetNamespace(Namespace(cluster))
-	u.SetName(ConfigSecret(role) + "-" + hex.EncodeToString(h.Sum(nil))[:10])
+	if role == RoleFernet {
+		u.SetName(ConfigSecret(role))
+		u.SetAnnotations(map[string]string{AnnotationContent: digest})
+	} else {
+		u.Object["immutable"] = true
+		u.SetName(ConfigSecret(role) + "-" + digest[:10])
+	}
 	l := labels(cluster)
 	l[LabelConfig] = role
 	u.SetLabels(l)

@@ -99,7 +99,7 @@ func Generate(declared Declared, existing map[string]any, generated []string, ra
 				"restore it, e.g. from a backup, or, if nothing uses it any more, remove %s from the list of generated secrets", path, path))
 			continue
 		}
-		v, err := declared[path].make(random)
+		v, err := declared[path].New(random)
 		if err != nil {
 			return nil, nil, fmt.Errorf("secret %s: %w", path, err)
 		}
@@ -114,7 +114,8 @@ func Generate(declared Declared, existing map[string]any, generated []string, ra
 	return tree, slices.Sorted(maps.Keys(done)), nil
 }
 
-func (g Generator) make(random io.Reader) (any, error) {
+// New secret of its form: a string, or a list of them.
+func (g Generator) New(random io.Reader) (any, error) {
 	if g.Count == 0 {
 		return g.one(random)
 	}
