@@ -317,6 +317,22 @@ type OpenStackClusterStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Nodes []OpenStackNode `json:"nodes,omitempty"`
+	// FernetKeys that Keystone signs tokens with.
+	// +optional
+	FernetKeys *OpenStackFernetKeys `json:"fernetKeys,omitempty"`
+}
+
+// OpenStackFernetKeys are the keys that Keystone signs tokens with. They rotate by themselves.
+type OpenStackFernetKeys struct {
+	// Since is when the present keys came into force, or when regiond first saw them.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+	// Next is when they rotate next.
+	// +optional
+	Next *metav1.Time `json:"next,omitempty"`
+	// Message says why they do not rotate, or what a rotation that is due waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // MaxListedNodes bounds the nodes in a cluster's status: an object has to fit into etcd, however

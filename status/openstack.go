@@ -23,6 +23,8 @@ type OpenStack struct {
 	Gates    []Gate                    `json:"gates"`
 	Services []region.OpenStackService `json:"services"`
 	Nodes    []region.OpenStackNode    `json:"nodes"`
+	// FernetKeys of Keystone, nil if the controller has not looked at them.
+	FernetKeys *region.OpenStackFernetKeys `json:"fernetKeys,omitempty"`
 }
 
 // Gate is one gate of an OpenStack cluster: what it has proved, or what it is waiting for.
@@ -37,7 +39,8 @@ type Gate struct {
 
 func openstack(c region.OpenStackCluster) OpenStack {
 	o := OpenStack{Name: c.Name, Release: c.Spec.Release, Address: c.Spec.Address, Message: "waiting for the controller to reconcile it",
-		Gates: []Gate{}, Services: append([]region.OpenStackService{}, c.Status.Services...), Nodes: append([]region.OpenStackNode{}, c.Status.Nodes...)}
+		Gates: []Gate{}, Services: append([]region.OpenStackService{}, c.Status.Services...), Nodes: append([]region.OpenStackNode{}, c.Status.Nodes...),
+		FernetKeys: c.Status.FernetKeys}
 	for _, name := range slices.Concat(region.Gates, []string{region.ConditionConfigured, region.ConditionNodes}) {
 		g := Gate{Name: name}
 		if k := meta.FindStatusCondition(c.Status.Conditions, name); k != nil {
@@ -82,6 +85,11 @@ func (w *table) openstack(c OpenStack) {
 			w.row(s.Name, word(s.Ready, "yes", "no"), dash(s.Version), dash(s.Message))
 		}
 	}
+	if k := c.FernetKeys; k != nil {
+		w.row()
+		w.row("KEYS", "SINCE", "NEXT", "MESSAGE")
+		w.row("Fernet", w.age(moment(k.Since)), day(k.Next), dash(k.Message))
+	}
 	if len(c.Nodes) > 0 {
 		w.row()
 		w.row("COMPUTE NODE", "READY", "MESSAGE")
@@ -91,4 +99,18 @@ func (w *table) openstack(c OpenStack) {
 			w.row(n.Name, word(n.Ready, "yes", "no"), dash(n.Message))
 		}
 	}
+}
+
+func moment(t *metav1.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+func day(t *metav1.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.DateOnly)
 }

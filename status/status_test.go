@@ -91,6 +91,8 @@ func openstackCluster(passed ...string) region.OpenStackCluster {
 	add(region.ConditionReady, all, "all is well")
 	c.Status.Services = []region.OpenStackService{{Name: "keystone", Version: "2:27.0.0-3", Ready: true}}
 	c.Status.Nodes = []region.OpenStackNode{{Name: "node1", Ready: true}}
+	since, next := ago(3*24*time.Hour), ago(-4*24*time.Hour)
+	c.Status.FernetKeys = &region.OpenStackFernetKeys{Since: &since, Next: &next}
 	return c
 }
 

@@ -48,10 +48,13 @@ type Decision struct {
 	Prune bool
 	// Record that there is a database now. It comes before anything is written into it.
 	Record bool
+	// Fernet is what to do with Keystone's keys.
+	Fernet FernetStep
 
 	Conditions []metav1.Condition
 	Services   []region.OpenStackService
 	Nodes      []region.OpenStackNode
+	FernetKeys *region.OpenStackFernetKeys
 	// After is when to look again if nothing happens first.
 	After time.Duration
 }
@@ -73,10 +76,11 @@ func Decide(f Facts, now time.Time) Decision {
 	if d.f.Store != nil {
 		d.again(terminalPoll)
 	}
+	d.fernet()
 	d.describe()
 	return Decision{End: d.end, Apply: d.apply, Probe: d.probe, Configure: d.configure, Leave: d.leave, Map: d.mapHosts, MapAgain: d.mapAgain, Prune: d.prune,
 		Record:     d.f.Database.Created == "" && d.f.Database.There && d.proved(region.ConditionMariaDB),
-		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, After: d.After}
+		Conditions: d.conditions, Services: d.services, Nodes: d.nodeStates, Fernet: d.fernetStep, FernetKeys: d.fernetKeys, After: d.After}
 }
 
 type decider struct {
@@ -94,6 +98,8 @@ type decider struct {
 	conditions         []metav1.Condition
 	services           []region.OpenStackService
 	nodeStates         []region.OpenStackNode
+	fernetStep         FernetStep
+	fernetKeys         *region.OpenStackFernetKeys
 	After              time.Duration
 }
 

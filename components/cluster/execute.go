@@ -73,7 +73,7 @@ func (t *reconciliation) execute(ctx context.Context, d Decision) error {
 		}
 		t.pruneEndpoints(ctx)
 	}
-	return nil
+	return t.moveFernet(ctx, d.Fernet)
 }
 
 // pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are configured for them any more. That it

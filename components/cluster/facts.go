@@ -49,6 +49,8 @@ type Facts struct {
 	// MappingEnded is when it was complete. MappingRuns are the jobs for those hosts that are without a cell now.
 	MappingEnded time.Time
 	MappingRuns  int
+	// Fernet keys of Keystone, nil while what is desired isn't known.
+	Fernet *Fernet
 	// Warnings of rendering, for the condition Configured.
 	Warnings []string
 }

@@ -67,6 +67,8 @@ type observations struct {
 	session  *cloud.Session
 	// ensured is the fingerprint under which the catalogue was last found, or brought, to what is desired, its users' passwords too.
 	ensured string
+	// fernet: since when the Secret of Keystone's pods is seen to be as desired.
+	fernet check
 	// users of hosts that were last found, or brought, to what is desired, and why they could not be.
 	users      check
 	usersError string

@@ -113,7 +113,7 @@ func (t *reconciliation) desire(ctx context.Context) error {
 		return nil
 	}
 	t.facts.Warnings = slices.Concat(t.facts.Warnings, gathered.Stray, gathered.Waiting, t.state.Warnings)
-	return nil
+	return t.fernetFacts(ctx)
 }
 
 // register enters which hosts have a nova-compute: they get it restarted once, see node.registration. What Nova said is used as
@@ -380,7 +380,7 @@ func (t *reconciliation) fingerprint(name string) string {
 	}
 	slices.Sort(of)
 	fmt.Fprintln(h, of) // to a hash, which does not fail (hash.Hash)
-	secrets, err := json.Marshal(t.input.Secrets)
+	secrets, err := json.Marshal(lasting(t.input.Secrets))
 	if err != nil {
 		return err.Error()
 	}

@@ -156,7 +156,7 @@ func (t *reconciliation) report(ctx context.Context, d Decision) error {
 	before := t.cluster.DeepCopy()
 	s := &t.cluster.Status
 	applyConditions(s, d.Conditions, t.Now())
-	s.ObservedGeneration, s.Services = t.cluster.Generation, d.Services
+	s.ObservedGeneration, s.Services, s.FernetKeys = t.cluster.Generation, d.Services, d.FernetKeys
 	summarise(s, d.Nodes)
 	if err := t.reportHosts(ctx, d.Nodes); err != nil {
 		return err

@@ -19,7 +19,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// TestRotatedKeysRestartNothing: keys that rotate change one Secret in place, and neither the pods' templates nor a host.
+// TestRotatedKeysRestartNothing: keys that rotate change one Secret in place, and neither the pods'
+// templates nor a host.
 func TestRotatedKeysRestartNothing(t *testing.T) {
 	c, err := openstack.Default()
 	if err != nil {
@@ -61,7 +62,8 @@ func TestRotatedKeysRestartNothing(t *testing.T) {
 	}
 }
 
-// TestEarlierTemplatesDoNotRotate: the keys of a cluster that an earlier regiond rolled out are in what its Keystone is started with.
+// TestEarlierTemplatesDoNotRotate: the keys of a cluster that an earlier regiond rolled out are in
+// what its Keystone is started with.
 func TestEarlierTemplatesDoNotRotate(t *testing.T) {
 	c, err := openstack.BeforePins()
 	if err != nil {

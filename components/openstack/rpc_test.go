@@ -8,8 +8,9 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// TestComputeRPCIsPinned: while hosts of two releases run, no service of Nova sends a nova-compute what only a newer one understands.
-// Without a pin, each sends the newest version that it knows itself.
+// TestComputeRPCIsPinned: while hosts of two releases run, no service of Nova sends a nova-compute
+// what only a newer one understands. Without a pin, each sends the newest version that it knows
+// itself.
 func TestComputeRPCIsPinned(t *testing.T) {
 	const pin = "\n[upgrade_levels]\ncompute = auto\n"
 	for _, release := range []region.OpenStackRelease{region.ReleaseEpoxy, region.ReleaseGazpacho} {
