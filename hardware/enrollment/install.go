@@ -108,7 +108,19 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	if _, err := s.record(ctx, srv, enroll.Instruction{}, set); err != nil {
 		return nil, err
 	}
-	// The system that was on this disk ends here, and with it everything that speaks for it.
+	install, err := s.order(ctx, srv, plan, inv.System.UUID, now)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("installation ordered", slog.String("image", manifest.Version), slog.String("disk", stage.Disk), slog.String("profile", plan.Profile.Name))
+	install.Manifest, install.ImageURL = manifest, imageURL
+	install.Identity.Image, install.Identity.RegionUID = manifest.Version, string(desired.RegionUID)
+	return enroll.Instruction{Install: install}, nil
+}
+
+// order ends the system that was on the disk, and with it everything that speaks for it, and gives
+// the new one a join token.
+func (s *Server) order(ctx context.Context, srv *region.Server, plan *server.InstallPlan, systemUUID string, now time.Time) (*enroll.Install, error) {
 	if err := host.Remove(ctx, s.Client, srv.Name); err != nil {
 		return nil, err
 	}
@@ -118,27 +130,23 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 	}); err != nil {
 		return nil, conflict(err)
 	}
-	token, err := s.issue(ctx, kindJoin, srv, map[string]string{keySystemUUID: inv.System.UUID})
+	token, err := s.issue(ctx, kindJoin, srv, map[string]string{keySystemUUID: systemUUID})
 	if err != nil {
 		return nil, err
 	}
 	s.metrics.tokens.WithLabelValues(kindJoin, "issued").Inc()
-	log.Info("installation ordered", slog.String("image", manifest.Version), slog.String("disk", stage.Disk), slog.String("profile", plan.Profile.Name))
 	role := plan.Profile.Role
 	if role == "" {
 		role = region.RoleCompute
 	}
-	return enroll.Instruction{Install: &enroll.Install{
+	return &enroll.Install{
 		Disk:      enroll.DiskIdentity{SerialNumber: plan.Disk.SerialNumber, WWN: plan.Disk.WWN, Bytes: plan.Disk.Bytes},
 		Overwrite: plan.Overwrite,
-		Manifest:  manifest,
-		ImageURL:  imageURL,
 		Identity: identity.Identity{
-			Hostname: srv.Name, RegionUID: string(desired.RegionUID), ServerUID: string(srv.UID), Role: string(role),
-			Image: manifest.Version, KernelArguments: plan.Profile.KernelArguments, Network: plan.Network,
+			Hostname: srv.Name, ServerUID: string(srv.UID), Role: string(role), KernelArguments: plan.Profile.KernelArguments, Network: plan.Network,
 			EnrollURL: s.URL, KubernetesURL: s.KubernetesURL, CA: string(s.CA), JoinToken: token,
 		},
-	}}, nil
+	}, nil
 }
 
 // adopt enters when the installation that is on the disk was made: regiond's own record, or else
