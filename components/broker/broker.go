@@ -1,4 +1,4 @@
-// Package broker keeps users of a RabbitMQ and what they may do, through its management API
+// Package broker manages RabbitMQ's users and their permissions through its management API
 // (https://www.rabbitmq.com/docs/management#http-api).
 package broker
 
@@ -25,15 +25,15 @@ type Admin struct {
 	User, Password string
 }
 
-// User of the broker with all that it may do.
+// User is a user of the broker with all of its permissions.
 type User struct {
 	Name, Password string
 	Permissions    []Permission
 	Topics         []TopicPermission
 }
 
-// Permission on queues and exchanges of a virtual host, as regular expressions of their names
-// (https://www.rabbitmq.com/docs/access-control#authorisation).
+// Permission grants access to queues and exchanges of a virtual host by regular expressions of
+// their names (https://www.rabbitmq.com/docs/access-control#authorisation).
 type Permission struct {
 	User      string `json:"user"`
 	VHost     string `json:"vhost"`
@@ -42,8 +42,8 @@ type Permission struct {
 	Read      string `json:"read"`
 }
 
-// TopicPermission narrows the routing keys of a topic exchange that may be published with, and
-// bound to.
+// TopicPermission restricts the routing keys of a topic exchange that a user may publish with and
+// bind to.
 type TopicPermission struct {
 	User     string `json:"user"`
 	VHost    string `json:"vhost"`
@@ -52,10 +52,10 @@ type TopicPermission struct {
 	Read     string `json:"read"`
 }
 
-// tag of the users that are kept here. Others are neither changed nor deleted.
+// tag marks the users that this package manages. Other users are neither changed nor deleted.
 const tag = "regiond-host"
 
-// account is a user as the API shows it.
+// account is a user as the API returns it.
 type account struct {
 	Name      string   `json:"name"`
 	Hash      string   `json:"password_hash"`
@@ -63,9 +63,9 @@ type account struct {
 	Tags      []string `json:"tags"`
 }
 
-// Ensure brings the tagged users to what is desired, and deletes those that are neither desired nor
-// to be kept as they are. It can be repeated at any time, writes only what differs, and returns
-// what it changed, in words.
+// Ensure reconciles the tagged users with the desired ones, and deletes those that are neither
+// desired nor listed in keep, which stay unchanged. It is idempotent, writes only differences, and
+// returns descriptions of its changes.
 func (a Admin) Ensure(ctx context.Context, desired []User, keep []string) (changed []string, err error) {
 	var accounts []account
 	var permissions []Permission
@@ -79,17 +79,17 @@ func (a Admin) Ensure(ctx context.Context, desired []User, keep []string) (chang
 	for _, u := range desired {
 		i := slices.IndexFunc(accounts, func(k account) bool { return k.Name == u.Name })
 		if i >= 0 && !slices.Contains(accounts[i].Tags, tag) {
-			errs = append(errs, fmt.Errorf("rabbitmq %s: user %s is needed for the compute host of that name, but regiond did not make the one that "+
-				"is there; delete it", a.Address, u.Name))
+			errs = append(errs, fmt.Errorf("rabbitmq %s: user %s is needed for the compute host of that name, but a user of that name exists that "+
+				"regiond did not create; delete it", a.Address, u.Name))
 			continue
 		}
-		// What a user may do comes first: it never may do more.
+		// Restrict permissions first, so that no user has more of them at any time.
 		wrote, err := a.ensure(ctx, u, i < 0 || !accounts[i].has(u.Password), permissions, topics)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		if wrote {
-			did("user %s is as declared", u.Name)
+			did("user %s updated", u.Name)
 		}
 	}
 	for _, k := range accounts {
@@ -100,7 +100,7 @@ func (a Admin) Ensure(ctx context.Context, desired []User, keep []string) (chang
 			errs = append(errs, err)
 			continue
 		}
-		did("user %s deleted, its host is gone", k.Name)
+		did("user %s deleted because its host is gone", k.Name)
 	}
 	return changed, errors.Join(errs...)
 }
@@ -133,7 +133,7 @@ func (a Admin) ensure(ctx context.Context, u User, account bool, permissions []P
 	return wrote, nil
 }
 
-// has says whether a password is the account's: the hash begins with a salt of four bytes
+// has reports whether a password is the account's: the hash begins with a salt of four bytes
 // (https://www.rabbitmq.com/docs/passwords#computing-password-hash).
 func (k account) has(password string) bool {
 	const salt = 4
@@ -149,7 +149,7 @@ func (a Admin) get(ctx context.Context, path string, into any) error {
 	return a.do(ctx, http.MethodGet, nil, into, path)
 }
 
-// requestTimeout bounds one request, and maxAnswer what is read of its answer.
+// requestTimeout bounds one request, and maxAnswer the bytes read of its response.
 const (
 	requestTimeout = 30 * time.Second
 	maxAnswer      = 64 << 20
@@ -173,7 +173,7 @@ func (a Admin) do(ctx context.Context, method string, body, into any, path ...st
 	}
 	r.SetBasicAuth(a.User, a.Password)
 	r.Header.Set("Content-Type", "application/json")
-	// The region's own addresses are never reached through a proxy.
+	// Never use a proxy for the region's own addresses.
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	if err != nil {
 		return fail(err)

@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/components/broker"
 )
 
-// api plays RabbitMQ's management API, as far as it is used.
+// api fakes the parts of RabbitMQ's management API that are used.
 type api struct {
 	mu     sync.Mutex
 	users  map[string]map[string]any
@@ -81,7 +81,7 @@ func TestEnsure(t *testing.T) {
 	if changed, err := admin.Ensure(t.Context(), []broker.User{n1, n2}, nil); err != nil || len(changed) > 0 || len(api.writes) > 0 {
 		t.Errorf("the second time: got %v %q %q, want nothing written", err, changed, api.writes)
 	}
-	// A wider permission, and another password, are brought back.
+	// A wider permission and a different password are reverted.
 	api.others["permissions/nova/compute-n1"]["read"] = ".*"
 	n2.Password = "other"
 	if _, err := admin.Ensure(t.Context(), []broker.User{n1, n2}, nil); err != nil ||
@@ -90,14 +90,14 @@ func TestEnsure(t *testing.T) {
 	}
 	api.writes = nil
 	if _, err := admin.Ensure(t.Context(), []broker.User{n1}, []string{"compute-n2"}); err != nil || len(api.writes) > 0 {
-		t.Errorf("a user to be kept: got %v %q", err, api.writes)
+		t.Errorf("a user to be kept: got %v %q, want nothing written", err, api.writes)
 	}
 	if _, err := admin.Ensure(t.Context(), []broker.User{n1}, nil); err != nil || !slices.Equal(api.writes, []string{"DELETE users/compute-n2"}) {
 		t.Errorf("a host that is gone: got %v %q", err, api.writes)
 	}
 }
 
-// The services' users, and others that regiond did not make, are left alone, and not taken over.
+// The services' users, and others that regiond did not create, are neither changed nor adopted.
 func TestUsersOfOthersAreLeftAlone(t *testing.T) {
 	api, admin := serve(t)
 	api.users["compute-n1"] = map[string]any{"name": "compute-n1", "tags": []string{"theirs"}}
@@ -107,11 +107,12 @@ func TestUsersOfOthersAreLeftAlone(t *testing.T) {
 	}
 	admin.Password = "guessed"
 	if _, err := admin.Ensure(t.Context(), nil, nil); err == nil || strings.Contains(err.Error(), "guessed") {
-		t.Errorf("wrong password: %v", err)
+		t.Errorf("wrong password: got %v, want an error without the password", err)
 	}
 }
 
-// TestHostReadsItsOwnQueues: the names were seen in a RabbitMQ that nova-compute and Neutron's agents of Epoxy use.
+// TestHostReadsItsOwnQueues: the names were observed in a RabbitMQ used by Epoxy's nova-compute and
+// Neutron agents.
 func TestHostReadsItsOwnQueues(t *testing.T) {
 	u := broker.Host("compute-n1", "one", "n1")
 	nova, neutron := u.Permissions[0], u.Permissions[1]
@@ -146,8 +147,8 @@ func TestHostReadsItsOwnQueues(t *testing.T) {
 			}
 		}
 	}
-	// What means something in a regular expression doesn't in a host's name.
+	// Characters of regular expressions are literal in a host's name.
 	if r := regexp.MustCompile(broker.Host("u", "p", "n.1").Permissions[0].Read); r.MatchString("compute.nx1") {
-		t.Error("a host's name is taken for a pattern")
+		t.Error("a host's name is used as a pattern")
 	}
 }

@@ -2,12 +2,12 @@ package broker
 
 import "regexp"
 
-// Host is the user of a compute host: it reads what is sent to this host, and nothing that is sent
-// to others. The names are those that oslo.messaging makes (oslo_messaging/_drivers/impl_rabbit.py)
-// with [oslo_messaging_rabbit] use_queue_manager and hostname set: TOPIC, TOPIC.HOST, TOPIC_fanout
-// for the exchange, TOPIC_fanout_HOST:PROCESS:NUMBER and reply_HOST:PROCESS:NUMBER for queues.
-// Replies go through the default exchange, in which any queue may be written to: that a host sends
-// what it should not is not prevented here.
+// Host returns the user of a compute host, which may read messages to this host but none to other
+// hosts. oslo.messaging (oslo_messaging/_drivers/impl_rabbit.py), with [oslo_messaging_rabbit]
+// use_queue_manager and hostname set, uses these names: TOPIC, TOPIC.HOST, TOPIC_fanout for the
+// exchange, TOPIC_fanout_HOST:PROCESS:NUMBER and reply_HOST:PROCESS:NUMBER for queues. Replies go
+// through the default exchange, which allows writing to any queue: permissions do not prevent a
+// host from sending messages that it should not send.
 func Host(name, password, host string) User {
 	h := regexp.QuoteMeta(host)
 	own := h + `:[a-z-]+:[0-9]+`
@@ -23,8 +23,8 @@ func Host(name, password, host string) User {
 		}}
 }
 
-// vhost is the permission in the virtual host of a service, whose exchange has its name. Others are
-// exchanges that are only published to.
+// vhost is the permission in the virtual host of a service, whose exchange has the same name.
+// others are exchanges that are only published to.
 func vhost(service, topics, others, host, own string) Permission {
 	return Permission{VHost: service,
 		Configure: `^(` + service + others + `|` + topics + `(\.` + host + `|_fanout(_` + own + `)?)?|reply_` + own + `)$`,

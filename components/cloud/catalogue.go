@@ -16,9 +16,9 @@ import (
 	"regiond.dev/regiond/region/condition"
 )
 
-// Catalogue is what is desired of a Keystone.
+// Catalogue is the desired content of a Keystone.
 type Catalogue struct {
-	// Owner is the UID of the OpenStackCluster; endpoints carry it.
+	// Owner is the UID of the OpenStackCluster; endpoints are marked with it.
 	Owner string
 	// Region of all endpoints, e.g. RegionOne.
 	Region string
@@ -28,17 +28,19 @@ type Catalogue struct {
 	Roles    []string
 	Users    []User
 	Services []Service
-	// Verified: the users' passwords were found right, and are not tried: each try costs Keystone a fraction of a second.
+	// Verified: the users' passwords are known to be correct and are not tried again, which costs
+	// Keystone a fraction of a second each time.
 	Verified bool
 }
 
-// User of a service.
+// User is the user of a service.
 type User struct{ Name, Password string }
 
-// Service with one URL for its public, internal and admin endpoint.
+// Service has one URL for its public, internal and admin endpoints.
 type Service struct{ Name, Type, URL string }
 
-// AmbiguousError: two things are what was looked for. Retrying does not help, and regiond does not choose between them.
+// AmbiguousError: several objects match. Retrying does not help, and regiond does not choose
+// between them.
 type AmbiguousError struct {
 	Kind, Name string
 	IDs        []string
@@ -48,8 +50,9 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("keystone has %d of %s %s: %s; delete all but one: regiond openstack -- ...", len(e.IDs), e.Kind, e.Name, condition.List(e.IDs, ", "))
 }
 
-// Ensure brings Keystone to the catalogue. It can be repeated at any time, also after it was cut off, and writes only
-// what differs. Everything else in the catalogue is left alone. It returns what it changed, in words.
+// Ensure reconciles Keystone with the catalogue. It is idempotent, can be repeated after an
+// interruption, and writes only differences. It leaves everything else in Keystone alone. It
+// returns descriptions of its changes.
 func (s *Session) Ensure(ctx context.Context, c Catalogue) (changed []string, err error) {
 	e := &ensurer{identity: s.identity(), session: s}
 	for _, step := range []func(context.Context, Catalogue) error{e.access, e.services} {
@@ -70,7 +73,7 @@ func (e *ensurer) did(format string, args ...any) {
 	e.changed = append(e.changed, fmt.Sprintf(format, args...))
 }
 
-// access ensures the project, the roles, the users, and that each user has each role.
+// access ensures the project, the roles, the users, and each role of each user.
 func (e *ensurer) access(ctx context.Context, c Catalogue) error {
 	domain, err := e.domain(ctx)
 	if err != nil {
@@ -106,7 +109,7 @@ func (e *ensurer) domain(ctx context.Context) (string, error) {
 	}
 	d, err := atMostOne("domain", Domain, found.Domains, func(d domain) string { return d.ID })
 	if err == nil && d == nil {
-		err = fmt.Errorf("there is no domain %s; the job schema-keystone makes it", Domain)
+		err = fmt.Errorf("there is no domain %s; the job schema-keystone creates it", Domain)
 	}
 	if err != nil {
 		return "", err
@@ -195,7 +198,8 @@ func (e *ensurer) user(ctx context.Context, u User, c Catalogue, domain, project
 	return e.password(ctx, u, c, have.ID)
 }
 
-// password sets a user's password if it is not the declared one: after the secrets were rotated. Keystone tells only by a login.
+// password sets a user's password if it differs from the declared one, e.g. after the secrets were
+// rotated. Only a login tells whether it differs.
 func (e *ensurer) password(ctx context.Context, u User, c Catalogue, id string) error {
 	_, err := Login(ctx, Credentials{URL: e.session.url, User: u.Name, Password: u.Password, Project: c.Project})
 	if err == nil || !gophercloud.ResponseCodeIs(err, http.StatusUnauthorized) {
@@ -208,7 +212,7 @@ func (e *ensurer) password(ctx context.Context, u User, c Catalogue, id string) 
 	return nil
 }
 
-// list reads all pages.
+// list returns the items of all pages.
 func list[T any](ctx context.Context, p pagination.Pager, extract func(pagination.Page) ([]T, error)) ([]T, error) {
 	page, err := p.AllPages(ctx)
 	if err != nil {
@@ -221,7 +225,7 @@ func filter[T any](all []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(t T) bool { return !keep(t) })
 }
 
-// atMostOne returns nil for none.
+// atMostOne returns nil if nothing was found.
 func atMostOne[T any](kind, name string, found []T, id func(T) string) (*T, error) {
 	switch len(found) {
 	case 0:

@@ -14,11 +14,11 @@ import (
 // interfaces of each service's endpoints.
 var interfaces = []gophercloud.Availability{gophercloud.AvailabilityPublic, gophercloud.AvailabilityInternal, gophercloud.AvailabilityAdmin}
 
-// mark is the description of endpoints that an OpenStack cluster's regiond keeps. Those without it
-// are left alone, however much they look like them.
+// mark is the description of the endpoints that regiond manages for an OpenStack cluster. Endpoints
+// without it are left alone, however similar they are.
 func (c Catalogue) mark() string { return "kept by regiond, cluster " + c.Owner }
 
-// Endpoint of a service that is to be removed from the catalogue.
+// Endpoint is a stale endpoint of a service.
 type Endpoint struct {
 	ID, Service, Interface, Region, URL string
 }
@@ -27,8 +27,8 @@ func (e Endpoint) String() string {
 	return fmt.Sprintf("of %s, %s in %s: %s", e.Service, e.Interface, e.Region, e.URL)
 }
 
-// Stale lists the endpoints that regiond has made for a cluster and that are no longer declared: those of another region, or of a
-// service that is gone. It changes nothing.
+// Stale lists the endpoints that regiond has created for a cluster and that are no longer declared:
+// those of another region, or of a service that is gone. It changes nothing.
 func (s *Session) Stale(ctx context.Context, c Catalogue) ([]Endpoint, error) {
 	all, known, err := s.catalogued(ctx)
 	if err != nil {
@@ -37,7 +37,8 @@ func (s *Session) Stale(ctx context.Context, c Catalogue) ([]Endpoint, error) {
 	return stale(c, all, known), nil
 }
 
-// Prune removes what Stale lists, and returns what it removed, in words. It can be repeated at any time.
+// Prune removes the endpoints that Stale lists, and returns descriptions of its changes. It is
+// idempotent.
 func (s *Session) Prune(ctx context.Context, c Catalogue) (removed []string, err error) {
 	old, err := s.Stale(ctx, c)
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Session) Prune(ctx context.Context, c Catalogue) (removed []string, err
 		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 			return removed, fmt.Errorf("keystone %s: delete endpoint %s: %w", s.url, e, err)
 		}
-		removed = append(removed, fmt.Sprintf("endpoint %s deleted, it is no longer declared", e))
+		removed = append(removed, fmt.Sprintf("endpoint %s deleted because it is no longer declared", e))
 	}
 	return removed, nil
 }
@@ -113,8 +114,8 @@ func (e *ensurer) services(ctx context.Context, c Catalogue) error {
 	return nil
 }
 
-// endpoint ensures one endpoint. One that is there already, made by keystone-manage bootstrap or by
-// an earlier regiond, gets the mark.
+// endpoint ensures one endpoint. An existing one, created by keystone-manage bootstrap or by an
+// earlier regiond, gets the mark.
 func (e *ensurer) endpoint(ctx context.Context, c Catalogue, want Service, service string, i gophercloud.Availability,
 	known []endpoints.Endpoint) error {
 	same := filter(known, func(k endpoints.Endpoint) bool {
@@ -127,7 +128,7 @@ func (e *ensurer) endpoint(ctx context.Context, c Catalogue, want Service, servi
 	}
 	switch {
 	case have == nil:
-		// By 'region', not 'region_id': Keystone makes a region that is not there for the former only.
+		// By 'region', not 'region_id': only for the former does Keystone create a missing region.
 		err := endpoints.Create(ctx, e.identity, endpoints.CreateOpts{Availability: i, Region: c.Region, URL: want.URL, ServiceID: service,
 			Description: c.mark()}).Err
 		if err != nil {
@@ -141,7 +142,7 @@ func (e *ensurer) endpoint(ctx context.Context, c Catalogue, want Service, servi
 		if have.URL != want.URL {
 			e.did("endpoint %s changed from %s to %s", name, have.URL, want.URL)
 		} else {
-			e.did("endpoint %s is marked as kept by regiond", name)
+			e.did("endpoint %s marked as managed by regiond", name)
 		}
 	}
 	return nil

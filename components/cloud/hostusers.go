@@ -15,31 +15,33 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
 )
 
-// HostUsers are what is desired of the users of a cluster's compute hosts.
+// HostUsers are the desired users of a cluster's compute hosts.
 type HostUsers struct {
-	// Project in which the users have Role, and no other.
+	// Project in which the users have Role; they have no other role.
 	Project, Role string
 	// Prefix of the names of all such users.
 	Prefix string
 	Users  []User
-	// Keep are users that are left as they are: of hosts that leave the cluster, and still run guests.
+	// Keep are users that stay unchanged: those of hosts that are leaving the cluster but still run
+	// guests.
 	Keep []string
 }
 
-// mark is the description of a host's user. It has a digest of the password, since Keystone tells
-// of a password only by a login, which costs it a fraction of a second each time.
+// mark is the description of a host's user. It has a digest of the password, because only a login
+// tells which password Keystone has, and that costs it a fraction of a second each time.
 func mark(password string) string {
 	sum := sha256.Sum256([]byte(password))
 	return keptForHost + ", password " + hex.EncodeToString(sum[:8])
 }
 
-// keptForHost begins the description of hosts' users. A Keystone is of one cluster; one that was
-// removed and is declared again has another UID, and the same users.
+// keptForHost begins the description of hosts' users. It has no UID of a cluster: a Keystone
+// belongs to one cluster, and a cluster that was removed and declared again has another UID but the
+// same users.
 const keptForHost = "compute host, kept by regiond"
 
-// EnsureHostUsers brings the users of hosts to what is desired, and deletes those of hosts that are
-// gone: a host's credentials end with it. Users of other origin are left alone; one that has a
-// host's name is an error. It can be repeated at any time, and returns what it changed, in words.
+// EnsureHostUsers reconciles the users of hosts with the desired ones, and deletes those of hosts
+// that are gone: a host's credentials end with it. Other users are left alone; one with a host's
+// name is an error. It is idempotent, and returns descriptions of its changes.
 func (s *Session) EnsureHostUsers(ctx context.Context, h HostUsers) (changed []string, err error) {
 	e := &ensurer{identity: s.identity(), session: s}
 	if err := e.hostUsers(ctx, h); err != nil {
@@ -107,7 +109,7 @@ func (e *ensurer) hostUser(ctx context.Context, h HostUsers, u User, domain stri
 		}
 		e.did("user %s created", u.Name)
 	case !strings.HasPrefix(have.Description, keptForHost):
-		return "", fmt.Errorf("user %s is needed for the compute host of that name, but regiond did not make the one that is there (%s); "+
+		return "", fmt.Errorf("user %s is needed for the compute host of that name, but a user of that name exists that regiond did not create (%s); "+
 			"rename it or delete it", u.Name, have.ID)
 	case have.Description != description || !have.Enabled:
 		if _, err := users.Update(ctx, e.identity, have.ID, users.UpdateOpts{Password: u.Password, Description: &description,
@@ -132,7 +134,7 @@ func (e *ensurer) pruneHostUsers(ctx context.Context, h HostUsers, known []users
 			errs = append(errs, fmt.Errorf("delete user %s: %w", k.Name, err))
 			continue
 		}
-		e.did("user %s deleted, its host is gone", k.Name)
+		e.did("user %s deleted because its host is gone", k.Name)
 	}
 	return errors.Join(errs...)
 }

@@ -9,7 +9,7 @@ import (
 	"regiond.dev/regiond/components/cloud/cloudtest"
 )
 
-// names of Keystone's users that begin like those of hosts.
+// hostUsers returns the names of Keystone's users that begin like those of hosts.
 func hostUsers(c *cloudtest.Cloud) (names []string) {
 	for _, u := range c.Items("/identity/v3/users") {
 		if n, _ := u["name"].(string); strings.HasPrefix(n, "compute-") {
@@ -51,16 +51,16 @@ func TestHostUsers(t *testing.T) {
 		t.Errorf("the second time: got %v %q, want nothing changed", err, changed)
 	}
 
-	// n1 is enrolled again, n2 leaves and still has guests: its user stays as it is.
+	// n1 is enrolled again; n2 is leaving but still has guests, so its user stays unchanged.
 	h.Users, h.Keep = []cloud.User{{Name: "compute-n1", Password: "other"}}, []string{"compute-n2"}
 	if changed, err := s.EnsureHostUsers(t.Context(), h); err != nil || len(changed) != 1 {
 		t.Errorf("another password: got %v %q", err, changed)
 	}
 	if _, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "compute-n1", Password: "other", Project: "service"}); err != nil {
-		t.Errorf("the new password: %v", err)
+		t.Errorf("login with the new password: %v", err)
 	}
 	if got := hostUsers(c); !slices.Equal(got, []string{"compute-n1", "compute-n2"}) {
-		t.Errorf("users %v", got)
+		t.Errorf("got the users %v, want those of both hosts", got)
 	}
 	h.Keep = nil
 	if _, err := s.EnsureHostUsers(t.Context(), h); err != nil {
@@ -71,8 +71,9 @@ func TestHostUsers(t *testing.T) {
 	}
 }
 
-// Someone's own user that happens to have a host's name, or its beginning, is not taken over, and not deleted.
-func TestUsersOfOthersAreNotTakenForHosts(t *testing.T) {
+// An operator's own user that happens to have a host's name or prefix is neither adopted nor
+// deleted.
+func TestUsersOfOthersAreNotAdopted(t *testing.T) {
 	c := cloudtest.New(t)
 	s := login(t, c)
 	c.Add("/identity/v3/users", cloudtest.Item{"name": "compute-n1", "domain_id": "default", "enabled": true, "password": "theirs"})

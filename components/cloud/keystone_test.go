@@ -34,15 +34,15 @@ func TestLogin(t *testing.T) {
 		t.Error(err)
 	}
 	if s.ProjectID == "" || s.Expires.IsZero() {
-		t.Errorf("session %+v", s)
+		t.Errorf("got the session %+v, want a project and an expiry", s)
 	}
 	_, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "admin", Password: "guessed", Project: "admin"})
 	if err == nil || strings.Contains(err.Error(), "guessed") {
-		t.Errorf("wrong password: %v", err)
+		t.Errorf("wrong password: got %v, want an error without the password", err)
 	}
 	s.SetToken("made up")
 	if err := s.Validate(t.Context()); err == nil || !strings.Contains(err.Error(), "Fernet") {
-		t.Errorf("invalid token: %v", err)
+		t.Errorf("invalid token: got %v, want an error that mentions Fernet keys", err)
 	}
 }
 
@@ -58,29 +58,29 @@ func TestEnsureIsIdempotent(t *testing.T) {
 	}
 	c.Writes()
 	if changed, err = s.Ensure(t.Context(), catalogue()); err != nil || len(changed) > 0 {
-		t.Errorf("the second time: changed %q, %v", changed, err)
+		t.Errorf("the second time: got the changes %q and %v, want none", changed, err)
 	}
 	if w := c.Writes(); len(w) > 0 {
-		t.Errorf("the second time wrote %q", w)
+		t.Errorf("the second time: got the requests %q, want none", w)
 	}
 }
 
-// A regiond that is killed after any request continues.
-func TestEnsureContinues(t *testing.T) {
+// A regiond that was killed after any of the requests resumes.
+func TestEnsureResumes(t *testing.T) {
 	for _, cut := range []string{"POST /identity/v3/roles", "POST /identity/v3/users", "PUT /identity/v3/projects", "POST /identity/v3/services",
 		"POST /identity/v3/endpoints"} {
 		c := cloudtest.New(t)
 		s := login(t, c)
 		c.Refuse(cut, http.StatusServiceUnavailable)
 		if _, err := s.Ensure(t.Context(), catalogue()); err == nil {
-			t.Errorf("%s: no error", cut)
+			t.Errorf("%s: got no error from the refused request", cut)
 		}
 		c.Refuse(cut, 0)
 		if _, err := s.Ensure(t.Context(), catalogue()); err != nil {
 			t.Errorf("%s: %v", cut, err)
 		}
 		if n := len(c.Items("/identity/v3/endpoints")); n != 6 {
-			t.Errorf("%s: %d endpoints", cut, n)
+			t.Errorf("%s: got %d endpoints, want 6", cut, n)
 		}
 		if n := len(c.Items("/identity/v3/services")); n != 2 {
 			t.Errorf("%s: %d services", cut, n)
@@ -99,7 +99,7 @@ func TestEnsureRepairsDrift(t *testing.T) {
 	want.Services[1].URL = "http://10.0.0.2:9292"
 	want.Verified = true
 	if changed, err := s.Ensure(t.Context(), want); err != nil || len(changed) != 3 {
-		t.Errorf("passwords that are said to be right are tried: changed %q, %v", changed, err)
+		t.Errorf("verified passwords were tried: got the changes %q and %v", changed, err)
 	}
 	want.Verified = false
 	changed, err := s.Ensure(t.Context(), want)
@@ -107,10 +107,10 @@ func TestEnsureRepairsDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(changed) != 1 { // the password
-		t.Errorf("changed %q", changed)
+		t.Errorf("got the changes %q, want that of the password", changed)
 	}
 	if strings.Contains(strings.Join(changed, " "), "rotated") {
-		t.Errorf("a password is told: %q", changed)
+		t.Errorf("a change shows the password: %q", changed)
 	}
 	if _, err := cloud.Login(t.Context(), cloud.Credentials{URL: c.URL + "/identity", User: "nova", Password: "rotated",
 		Project: "service"}); err != nil {
@@ -136,12 +136,13 @@ func TestEnsureRefusesToChoose(t *testing.T) {
 		_, err := s.Ensure(t.Context(), catalogue())
 		var ambiguous *cloud.AmbiguousError
 		if !errors.As(err, &ambiguous) || len(ambiguous.IDs) != 2 {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: got %v, want an AmbiguousError", path, err)
 		}
 	}
 }
 
-// A region is renamed: what regiond has made, also before it marked its endpoints, goes; what others made stays.
+// A region is renamed: the endpoints that regiond created, even before it marked them, are removed;
+// others stay.
 func TestPruneEndpoints(t *testing.T) {
 	c := cloudtest.New(t)
 	s := login(t, c)
@@ -165,16 +166,16 @@ func TestPruneEndpoints(t *testing.T) {
 		}
 		return want
 	}
-	ensure("legacy") // one endpoint of it is there and is adopted
+	ensure("legacy") // one of its endpoints exists and is adopted
 	want := ensure("nl-ams-1")
 	old, err := s.Stale(t.Context(), want)
 	if err != nil || len(old) != 12 {
-		t.Errorf("stale %v, %v, want the 6 of RegionOne and the 6 of legacy", old, err)
+		t.Errorf("got stale %v, %v; want the 6 of RegionOne and the 6 of legacy", old, err)
 	}
 	c.Writes()
 	removed, err := s.Prune(t.Context(), want)
 	if err != nil || len(removed) != 12 || !strings.Contains(removed[0], "no longer declared") {
-		t.Errorf("removed %q, %v", removed, err)
+		t.Errorf("got removed %q, %v; want 12", removed, err)
 	}
 	var left []string
 	for _, e := range c.Items("/identity/v3/endpoints") {
@@ -183,14 +184,14 @@ func TestPruneEndpoints(t *testing.T) {
 		}
 	}
 	if !slices.Equal(left, foreign) {
-		t.Errorf("left of other regions: %v, want those of others: %v", left, foreign)
+		t.Errorf("endpoints left in other regions: got %v, want the foreign ones %v", left, foreign)
 	}
 	c.Writes()
 	if removed, err = s.Prune(t.Context(), want); err != nil || len(removed) > 0 || len(c.Writes()) > 0 {
-		t.Errorf("the second time: removed %q, %v", removed, err)
+		t.Errorf("the second time: got removed %q, %v; want none", removed, err)
 	}
 	want.Owner = ""
 	if old, err := s.Stale(t.Context(), want); err != nil || len(old) > 0 {
-		t.Errorf("without an owner: %v, %v", old, err)
+		t.Errorf("without an owner: got %v, %v; want none", old, err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package cloud speaks to the identity service of one OpenStack cluster as its administrator: it logs in, and
-// keeps the catalogue, projects, roles and service users as they are declared.
+// Package cloud is a client of one OpenStack cluster's identity service, as its administrator: it
+// logs in, and reconciles the catalogue, projects, roles and service users with their declaration.
 package cloud
 
 import (
@@ -13,10 +13,11 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// Domain that all of regiond's projects and users are in. Keystone makes it, https://docs.openstack.org/keystone (bootstrap).
+// Domain of all of regiond's projects and users. Keystone creates it,
+// https://docs.openstack.org/keystone (bootstrap).
 const Domain = "Default"
 
-// Credentials of a user, scoped to a project.
+// Credentials are those of a user, scoped to a project.
 type Credentials struct {
 	// URL of the service without version, e.g. http://10.20.0.2:5000.
 	URL                     string
@@ -28,16 +29,16 @@ type Session struct {
 	*gophercloud.ProviderClient
 	// ProjectID of the project that the token is for.
 	ProjectID string
-	// Expires is when the token ends.
+	// Expires is when the token expires.
 	Expires time.Time
 
 	url string
 }
 
-// requestTimeout bounds one request, also where the caller's context has no deadline.
+// requestTimeout bounds one request, even if the caller's context has no deadline.
 const requestTimeout = 30 * time.Second
 
-// Login asks for a token. No session is kept on the server's side, so there is nothing to end.
+// Login requests a token. The server keeps no session, so there is no logout.
 func Login(ctx context.Context, c Credentials) (*Session, error) {
 	p, err := openstack.NewClient(c.URL + "/v3/")
 	if err != nil {
@@ -49,11 +50,11 @@ func Login(ctx context.Context, c Credentials) (*Session, error) {
 		Scope: tokens.Scope{ProjectName: c.Project, DomainName: Domain}})
 	token, err := result.ExtractToken()
 	if err != nil {
-		return nil, fmt.Errorf("keystone %s: a token for user %s in project %s: %w", c.URL, c.User, c.Project, err)
+		return nil, fmt.Errorf("keystone %s: get a token for user %s in project %s: %w", c.URL, c.User, c.Project, err)
 	}
 	project, err := result.ExtractProject()
 	if err != nil {
-		return nil, fmt.Errorf("keystone %s: the project of a token: %w", c.URL, err)
+		return nil, fmt.Errorf("keystone %s: read the project of a token: %w", c.URL, err)
 	}
 	p.SetToken(token.ID)
 	s.Expires = token.ExpiresAt
@@ -70,13 +71,13 @@ func (s *Session) Validate(ctx context.Context) error {
 		return fmt.Errorf("keystone %s: validate a token: %w", s.url, err)
 	}
 	if !ok {
-		return fmt.Errorf("keystone %s: a token that it issued a moment ago is not valid; are its Fernet keys shared by all its processes?", s.url)
+		return fmt.Errorf("keystone %s: a token that it has just issued is not valid; check that all its processes share their Fernet keys", s.url)
 	}
 	return nil
 }
 
-// Service returns a client of a service at a URL with a slash at its end. The catalogue is not
-// used: it may be what has to be repaired.
+// Service returns a client of a service at a URL that ends with a slash. It does not use the
+// catalogue, which may be what has to be repaired.
 func (s *Session) Service(kind, url string) *gophercloud.ServiceClient {
 	return &gophercloud.ServiceClient{ProviderClient: s.ProviderClient, Endpoint: url, Type: kind}
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Shell sets the environment by which OpenStack's clients and libraries log in, as commands that a POSIX shell sources.
+// Shell returns a script for a POSIX shell to source that sets the environment by which OpenStack's
+// clients and libraries log in.
 func (c Credentials) Shell() string {
 	var b strings.Builder
 	for _, v := range [][2]string{

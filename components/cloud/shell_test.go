@@ -7,7 +7,7 @@ import (
 	"regiond.dev/regiond/components/cloud"
 )
 
-// A shell that sources it has the password as it is, whatever characters are in it.
+// A shell that sources the script gets the password unchanged, whatever characters it has.
 func TestShell(t *testing.T) {
 	password := `a'b "c" $HOME \ `
 	script := cloud.Credentials{URL: "http://10.20.0.2:5000", User: "admin", Password: password, Project: "admin"}.Shell()

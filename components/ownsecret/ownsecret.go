@@ -1,6 +1,6 @@
 // Package ownsecret adds an operator's own secrets to those of an OpenStack cluster, e.g. the
-// password of an LDAP server. They are in the same Secret and tree as the generated ones, which
-// Kubernetes encrypts at rest, and are kept and lost with them.
+// password of an LDAP server. They are in the same Secret and tree as the generated ones, are
+// encrypted at rest by Kubernetes, and are backed up or lost together with them.
 package ownsecret
 
 import (
@@ -21,7 +21,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// MaxSize of a secret in bytes.
+// MaxSize is the maximum size of a secret in bytes.
 const MaxSize = 64 << 10
 
 // Settable is an error for a cluster whose secrets are in a store of the operator's, where Set can't
@@ -81,13 +81,13 @@ func read(ctx context.Context, c client.Client, cluster string) (*corev1.Secret,
 	key := client.ObjectKey{Namespace: openstack.Namespace(cluster), Name: openstack.SecretName}
 	if err := c.Get(ctx, key, secret); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil, fmt.Errorf("OpenStack cluster %s has no secrets yet; they are made when regiond first applies it: see regiond status, then try again", cluster)
+			return nil, nil, fmt.Errorf("OpenStack cluster %s has no secrets yet; regiond creates them when it first applies the cluster: see regiond status, then retry", cluster)
 		}
 		return nil, nil, fmt.Errorf("secrets of OpenStack cluster %s: %w", cluster, err)
 	}
 	tree := map[string]any{}
 	if err := json.Unmarshal(secret.Data[openstack.SecretKey], &tree); err != nil {
-		// Not the error's own text: it may quote a secret.
+		// Without the error's own text, which may quote a secret.
 		return nil, nil, fmt.Errorf("secret %s: %s is not a JSON object; restore it from a backup", key, openstack.SecretKey)
 	}
 	return secret, tree, nil

@@ -53,7 +53,7 @@ func TestSet(t *testing.T) {
 	}
 	names, err := ownsecret.List(context.Background(), c, "lab")
 	if err != nil || !slices.Equal(names, []string{"ldap-password", "vendor-key"}) {
-		t.Errorf("List: got %v, %v", names, err)
+		t.Errorf("List: got %v, %v; want the names, sorted", names, err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/components/service"
 )
 
-// manifest is an object of the base, as far as the table speaks of it.
+// manifest has the fields of an object of the base that are compared with the table.
 type manifest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -32,7 +32,7 @@ func (m manifest) workload() bool { return m.Kind == "Deployment" || m.Kind == "
 
 func (m manifest) gate() string { return m.Annotations["regiond.dev/gate"] }
 
-// manifests of the base, in the order of its files.
+// manifests returns the manifests of the base, in the order of its files.
 func manifests(t *testing.T) []manifest {
 	t.Helper()
 	base, err := kustomize.Base()
@@ -65,7 +65,7 @@ func manifests(t *testing.T) []manifest {
 	return all
 }
 
-// Each row's workloads are in the manifests, with its gate, and no others are.
+// The manifests have exactly the workloads of the rows, with their gates.
 func TestWorkloads(t *testing.T) {
 	got, want := map[string]string{}, map[string]string{}
 	for _, m := range manifests(t) {
@@ -83,8 +83,8 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// A workload that listens does so on its row's port, by its program's argument if it is given one,
-// and has a Kubernetes Service there.
+// A workload that listens does so on its row's port, also by its program's arguments, and has a
+// Kubernetes Service on that port.
 func TestPorts(t *testing.T) {
 	argument := regexp.MustCompile(`^:(\d+)$`)
 	got, want := map[string]string{}, map[string]string{}
@@ -101,14 +101,14 @@ func TestPorts(t *testing.T) {
 			}
 			for _, a := range c.Command {
 				if n := argument.FindStringSubmatch(a); n != nil && n[1] != got[m.Name] {
-					t.Errorf("%s: its program is told to listen on %s, and the container has port %s", m.Name, n[1], got[m.Name])
+					t.Errorf("%s: its program's arguments have port %s, and its container port %s", m.Name, n[1], got[m.Name])
 				}
 			}
 		}
 	}
 	for _, s := range service.All {
 		for _, w := range s.Workloads {
-			if w.Port != 0 && w.Name != "rabbitmq" { // RabbitMQ has ports of its own use, too
+			if w.Port != 0 && w.Name != "rabbitmq" { // RabbitMQ also has internal ports
 				want[w.Name] = fmt.Sprint(w.Port)
 			}
 			if w.Port != 0 {
@@ -126,8 +126,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Pods that listen nowhere are up when they have a connection to the broker, which the kernel lists
-// in hexadecimal (proc_net_tcp.rst).
+// Pods that listen nowhere are ready when they have a connection to the broker, which the kernel
+// lists in hexadecimal (proc_net_tcp.rst).
 func TestProbesOfTheBroker(t *testing.T) {
 	want, probes := fmt.Sprintf(":%04X 01 ", service.RabbitMQ.Port()), 0
 	for _, m := range manifests(t) {
@@ -147,7 +147,8 @@ func TestProbesOfTheBroker(t *testing.T) {
 	}
 }
 
-// Each service with a schema has a job for it, which is told the row's databases, and a branch in the script that makes it.
+// Each service with a schema has a job with the row's databases as arguments, and a branch in the
+// script that creates the schema.
 func TestSchemaJobs(t *testing.T) {
 	base, err := kustomize.Base()
 	if err != nil {
@@ -171,15 +172,16 @@ func TestSchemaJobs(t *testing.T) {
 	for _, s := range service.Schemas() {
 		want["schema-"+s.Name] = s.Gate + " /scripts/schema-prepare " + s.Name + " " + strings.Join(s.Schema.Databases, " ")
 		if !strings.Contains(string(script), "\n"+s.Name+")\n") {
-			t.Errorf("schema-sync does not make the schema of %s", s.Name)
+			t.Errorf("schema-sync does not create the schema of %s", s.Name)
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("jobs and what they prepare in the manifests are %v, want %v", got, want)
+		t.Errorf("jobs and their commands in the manifests are %v, want %v", got, want)
 	}
 }
 
-// Each folder that pods mount from the seed host is a row's, and belongs to the user that they run as.
+// Each folder that pods mount from the seed host is in a row, and belongs to the user that they run
+// as.
 func TestFolders(t *testing.T) {
 	owners, mounted := map[string]int{}, map[string]bool{}
 	for _, s := range service.All {

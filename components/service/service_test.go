@@ -16,7 +16,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// The rows are in the order of the gates that users see, and a service needs only what comes before it.
+// The rows are in the order of the gates that users see, and a service needs only services before
+// it.
 func TestOrderOfGates(t *testing.T) {
 	var gates []string
 	for _, s := range service.All {
@@ -32,7 +33,7 @@ func TestOrderOfGates(t *testing.T) {
 	}
 }
 
-// lines of a list in the sources, without comments.
+// lines returns the lines of a list in the sources, without comments.
 func lines(t *testing.T, file string) [][]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("../..", file))
@@ -48,9 +49,9 @@ func lines(t *testing.T, file string) [][]string {
 	return all
 }
 
-// Images and hosts know users by the rows' numbers, and pods run as the user of their image.
+// Images and hosts use the rows' user numbers, and pods run as the user of their image.
 func TestUsers(t *testing.T) {
-	numbers, users := map[string]string{}, map[string]string{} // by name of the user, by image
+	numbers, users := map[string]string{}, map[string]string{} // by user name and by image
 	for _, f := range lines(t, "images/oci/recipe/users") {
 		numbers[f[0]] = f[1]
 	}
@@ -103,7 +104,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Services are configured to reach each other, and to listen, on the rows' ports.
+// Services are configured to listen, and to reach each other, on the rows' ports.
 func TestPortsInTemplates(t *testing.T) {
 	cluster := regexp.MustCompile(`\.cluster\.address }}:(\d+)`)
 	inside := regexp.MustCompile(`(\w+)\.{{ \.cluster\.namespace }}\.svc:(\d+)`)
@@ -152,7 +153,8 @@ func TestPortsInTemplates(t *testing.T) {
 	}
 }
 
-// What other releases of regiond wrote into catalogues and onto disks stays: URLs, and schemas in the order that is fastest.
+// URLs that other releases of regiond have stored in catalogues do not change, and schemas stay in
+// the fastest order.
 func TestAddresses(t *testing.T) {
 	for got, want := range map[string]string{
 		service.Nova.URL("10.99.0.1"):         "http://10.99.0.1:8774/v2.1",

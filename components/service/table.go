@@ -2,15 +2,15 @@ package service
 
 import "regiond.dev/regiond/region"
 
-// Processes of Nova by the names that it registers them under, which are those of their workloads,
-// and of the unit on hosts.
+// Processes of Nova by the names that it registers them under, which are also the names of their
+// workloads and of the unit on hosts.
 const (
 	NovaConductor = "nova-conductor"
 	NovaScheduler = "nova-scheduler"
 	NovaCompute   = "nova-compute"
 )
 
-// FolderDatabase is where MariaDB has its files.
+// FolderDatabase is the folder of MariaDB's files.
 const FolderDatabase = "mariadb"
 
 // MariaDB is the database of all services.
@@ -29,14 +29,14 @@ var RabbitMQ = Service{
 	Folders:   []Folder{{"rabbitmq", 0o700}},
 }
 
-// Management is the Kubernetes Service of RabbitMQ's management API, and ManagementPort its port:
-// for regiond, inside the cluster only.
+// Management is the Kubernetes Service of RabbitMQ's management API, and ManagementPort its port.
+// Only regiond uses it, and it is reachable inside the cluster only.
 const (
 	Management     = "rabbitmq-management"
 	ManagementPort = 15672
 )
 
-// Memcached caches tokens. Services that do not reach it do without.
+// Memcached caches tokens. Services that can't reach it work without it.
 var Memcached = Service{
 	Name: "memcached", Gate: region.ConditionMemcached, User: 42457,
 	Proof:     "a value was set and read back",
@@ -56,7 +56,7 @@ var Keystone = Service{
 	Schema:    &Schema{Databases: []string{"keystone"}, Order: 1},
 }
 
-// Placement counts what hosts have and what guests use of it.
+// Placement tracks the resources of hosts and their use by guests.
 var Placement = Service{
 	Name: "placement", Gate: region.ConditionPlacement, User: 42482,
 	Proof:     "a resource provider was created, read and deleted",
@@ -66,7 +66,7 @@ var Placement = Service{
 	Schema:    &Schema{Databases: []string{"placement"}, Order: 3},
 }
 
-// Glance has the images of guests.
+// Glance stores the images of guests.
 var Glance = Service{
 	Name: "glance", Gate: region.ConditionGlance, User: 42415,
 	Proof:     "an image was uploaded and read back byte for byte",
@@ -77,8 +77,8 @@ var Glance = Service{
 	Folders:   []Folder{{"glance", 0o750}},
 }
 
-// Nova runs guests. It needs Placement because nova-conductor and nova-scheduler ask it for its
-// versions when they start, and exit if it does not answer (report_client_singleton in
+// Nova runs guests. It needs Placement because nova-conductor and nova-scheduler query its versions
+// when they start, and exit if it does not respond (report_client_singleton in
 // nova/scheduler/client/report.py).
 var Nova = Service{
 	Name: "nova", Gate: region.ConditionNova, User: 42436,
@@ -89,7 +89,7 @@ var Nova = Service{
 	Schema:    &Schema{Databases: []string{"nova_api", "nova", "nova_cell0"}, Order: 2},
 }
 
-// Neutron has the networks of guests.
+// Neutron manages the networks of guests.
 var Neutron = Service{
 	Name: "neutron", Gate: region.ConditionNeutron, User: 42435,
 	Proof:     "a network with a port was created and deleted",
@@ -99,5 +99,5 @@ var Neutron = Service{
 	Schema:    &Schema{Databases: []string{"neutron"}, Order: 4},
 }
 
-// All services, in the order of their gates.
+// All lists all services, in the order of their gates.
 var All = []Service{MariaDB, RabbitMQ, Memcached, Keystone, Placement, Glance, Nova, Neutron}

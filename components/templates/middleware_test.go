@@ -8,8 +8,8 @@ import (
 	"regiond.dev/regiond/components/templates"
 )
 
-// TestMiddlewareNamesItsEndpoint: without a region and an interface keystonemiddleware validates
-// tokens at whichever identity endpoint is first in the catalogue.
+// TestMiddlewareNamesItsEndpoint: without a region and an interface, keystonemiddleware validates
+// tokens at whichever identity endpoint comes first in the catalogue.
 func TestMiddlewareNamesItsEndpoint(t *testing.T) {
 	found := 0
 	err := fs.WalkDir(templates.FS, ".", func(path string, d fs.DirEntry, err error) error {
@@ -37,6 +37,6 @@ func TestMiddlewareNamesItsEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found < 4 {
-		t.Errorf("%d files with [keystone_authtoken], want those of glance, neutron, nova and placement", found)
+		t.Errorf("got %d files with [keystone_authtoken], want those of glance, neutron, nova and placement", found)
 	}
 }

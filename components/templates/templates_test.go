@@ -16,7 +16,8 @@ import (
 	"regiond.dev/regiond/test/lab/nodeinit/unit"
 )
 
-// source and values of a cluster with one physical network; values are the operator's, as JSON.
+// cluster returns source and values of a cluster with one physical network; values are the
+// operator's, as JSON.
 func cluster(t *testing.T, release region.OpenStackRelease, values string) (*configgen.Source, *configgen.Values) {
 	t.Helper()
 	source, err := configgen.Load(configgen.Templates{Name: templates.Name, FS: templates.FS})
@@ -52,7 +53,7 @@ func content(t *testing.T, c configuration.Configuration, file string) string {
 	return c.Files[i].Content
 }
 
-// Every option that is rendered exists in the release, or rendering fails.
+// Every rendered option exists in the release, or rendering fails.
 func TestAllRolesOfAllReleasesRender(t *testing.T) {
 	for _, release := range []region.OpenStackRelease{region.ReleaseEpoxy, region.ReleaseGazpacho} {
 		for _, values := range []string{`{}`, `{"neutron":{"vxlan":{"enabled":true}},"openvswitch":{"datapath_type":"netdev"},
@@ -71,7 +72,8 @@ func TestAllRolesOfAllReleasesRender(t *testing.T) {
 	}
 }
 
-// A service is started again when its unit or any file that its command names changes, and by nobody else's files.
+// A service restarts when its unit or any file that its command names changes, and not for other
+// files.
 func TestServicesReadTheirFiles(t *testing.T) {
 	c := node(t, region.ReleaseEpoxy, `{}`)
 	for _, s := range c.Services {
@@ -85,7 +87,7 @@ func TestServicesReadTheirFiles(t *testing.T) {
 				t.Errorf("%s names %s, but is not restarted when it changes", s.Name, f)
 			}
 		}
-		// Nodes without systemd have regiond's own manager, which must understand all of it.
+		// The lab's hosts have regiond's own service manager, which must understand every unit.
 		u, err := unit.Parse(s.Name, unit.Source{Name: own, Content: text})
 		if err != nil {
 			t.Error(err)
@@ -107,8 +109,8 @@ func TestServicesReadTheirFiles(t *testing.T) {
 	}
 }
 
-// No password of the database, and none of another service than nova and neutron, is on a node.
-func TestNodesGetNoForeignPasswords(t *testing.T) {
+// Hosts get no password of a database, and none of services other than nova and neutron.
+func TestHostsGetNoForeignPasswords(t *testing.T) {
 	for _, f := range node(t, region.ReleaseEpoxy, `{}`).Files {
 		for _, m := range regexp.MustCompile(`<secret:([a-z_.]+)>`).FindAllStringSubmatch(f.Content, -1) {
 			switch m[1] {
@@ -123,7 +125,8 @@ func TestNodesGetNoForeignPasswords(t *testing.T) {
 	}
 }
 
-// Another byte in the file of the bridges restarts Open vSwitch on every host, which waits until the hosts have no guests.
+// Any change of the file of bridges restarts Open vSwitch on every host, which waits until the
+// hosts have no guests.
 func TestNetworks(t *testing.T) {
 	source, v := cluster(t, region.ReleaseEpoxy, `{}`)
 	files, _, err := source.Render(v, "neutron")
@@ -142,14 +145,14 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// The channels of a migration are an option that Nova 31 ignores silently.
+// Nova 31 silently ignores the option for the channels of a migration.
 func TestParallelConnections(t *testing.T) {
 	const line = "live_migration_parallel_connections"
 	if c := content(t, node(t, region.ReleaseGazpacho, `{}`), "/etc/nova/nova.conf"); !strings.Contains(c, line) {
-		t.Errorf("gazpacho without %s", line)
+		t.Errorf("gazpacho: got no %s", line)
 	}
 	source, v := cluster(t, region.ReleaseEpoxy, `{"nova":{"live_migration":{"parallel_connections":2}}}`)
 	if _, _, err := source.Node(v, configgen.Node{Name: "n1", Address: "192.0.2.11"}); err == nil || !strings.Contains(err.Error(), line) {
-		t.Errorf("epoxy took %s: %v", line, err)
+		t.Errorf("epoxy: got %s accepted (%v), want it refused", line, err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"regiond.dev/regiond/components/templates"
 )
 
-// An image that is uploaded slowly, chunk by chunk, is not given up, and does not keep all others out.
+// An image that is uploaded slowly, chunk by chunk, does not time out and does not block all
+// others.
 func TestSlowUploads(t *testing.T) {
 	read := func(name string) string {
 		b, err := fs.ReadFile(templates.FS, name)
@@ -25,7 +26,7 @@ func TestSlowUploads(t *testing.T) {
 	}
 	ini := read("files/uwsgi/api.ini")
 	if !strings.Contains(ini, "\nchunked-input-timeout = 600\n") {
-		t.Error("the pause between two chunks is bounded by the time-out of sockets")
+		t.Error("the socket timeout bounds the pause between two chunks")
 	}
 	const chunk = 1 << 20 // of python-glanceclient
 	_, limit, _ := strings.Cut(ini, "\nchunked-input-limit = ")

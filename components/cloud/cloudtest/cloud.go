@@ -1,6 +1,6 @@
-// Package cloudtest plays the APIs of an OpenStack cluster for tests: Keystone, Nova, Neutron,
-// Glance and Placement, as far as regiond uses them. What is asserted with it is what regiond asks
-// for; that the real services understand that is for end-to-end tests.
+// Package cloudtest fakes the APIs of an OpenStack cluster for tests: the parts of Keystone, Nova,
+// Neutron, Glance and Placement that regiond uses. Tests with it assert regiond's requests;
+// end-to-end tests show that the real services understand them.
 package cloudtest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Item of a collection, as JSON.
+// Item is an item of a collection, as JSON.
 type Item = map[string]any
 
 // Cloud is a server of all APIs, under /identity, /compute, /network, /image and /placement.
@@ -24,7 +24,7 @@ type Cloud struct {
 	mu          sync.Mutex
 	next        int
 	collections map[string]*collection
-	tokens      map[string]string // to the user's name
+	tokens      map[string]string // token to user name
 	files       map[string][]byte // of images
 	allocations map[string][]string
 	writes      []string
@@ -35,12 +35,12 @@ type Cloud struct {
 	refuse map[string]int
 }
 
-// collection of things at a path.
+// collection is the collection at a path.
 type collection struct {
-	plural, singular string // singular is empty if single things are not wrapped
+	plural, singular string // singular is empty if single items are not wrapped
 	key              string // id or uuid
 	created          int    // status of a creation
-	given            Item   // what the server itself chooses
+	given            Item   // fields that the server itself chooses
 	items            []Item
 }
 
@@ -70,7 +70,7 @@ func New(t testing.TB) *Cloud {
 	return c
 }
 
-// Add puts a thing into a collection and returns its id.
+// Add adds an item to a collection and returns its id.
 func (c *Cloud) Add(path string, i Item) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,14 +87,14 @@ func (c *Cloud) add(to *collection, i Item) string {
 	return id
 }
 
-// Items of a collection.
+// Items returns the items of a collection.
 func (c *Cloud) Items(path string) []Item {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.collections[path].items)
 }
 
-// Writes are the requests that changed something, but logins, since the last call.
+// Writes returns the requests since the last call that changed something, except for logins.
 func (c *Cloud) Writes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,42 +103,45 @@ func (c *Cloud) Writes() []string {
 	return w
 }
 
-// Refuse answers requests that begin with "METHOD /path" with a status from now on; 0 ends that.
+// Refuse makes the server answer requests that begin with "METHOD /path" with a status; 0 ends
+// that.
 func (c *Cloud) Refuse(prefix string, status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuse[prefix] = status
 }
 
-// Given is what the service itself chooses for things that are created in a collection.
+// Given sets the fields that the service itself chooses for new items of a collection.
 func (c *Cloud) Given(path string, i Item) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.collections[path].given = i
 }
 
-// Corrupt makes images come back with other bytes than they were uploaded with.
+// Corrupt makes downloads of images return other bytes than were uploaded.
 func (c *Cloud) Corrupt() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.corrupt = true
 }
 
-// Chunked says whether the image that was uploaded last came in chunks of unknown number (RFC 9112, section 7.1).
+// Chunked reports whether the last image was uploaded with chunked transfer coding (RFC 9112,
+// section 7.1).
 func (c *Cloud) Chunked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chunked
 }
 
-// Exhaust the networks that tenants can have: only those of which the request says where they are can be made.
+// Exhaust uses up the tenant networks: only networks whose request has a provider type can be
+// created.
 func (c *Cloud) Exhaust() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.exhausted = true
 }
 
-// Allocate makes a consumer hold resources of a provider.
+// Allocate gives a consumer resources of a provider.
 func (c *Cloud) Allocate(provider, consumer string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
