@@ -96,7 +96,7 @@ OpenStack cluster has, or may have, guests or services on the host: regiond serv
 			if err != nil {
 				return err
 			}
-			survey, err := computehost.Look(cmd.Context(), api, args[0], cluster.Target)
+			survey, err := computehost.Inspect(cmd.Context(), api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ It can be run again at any time, and continues where it was interrupted.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			survey, err := computehost.Look(ctx, api, args[0], cluster.Target)
+			survey, err := computehost.Inspect(ctx, api, args[0], cluster.Target)
 			if err != nil {
 				return err
 			}

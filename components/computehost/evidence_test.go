@@ -20,7 +20,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// loseSecret takes away the only way to ask the cluster.
+// loseSecret deletes the only means of querying the cluster.
 func (w *world) loseSecret() {
 	w.t.Helper()
 	w.must(w.api.Delete(w.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: "openstack-secrets"}}))
@@ -31,7 +31,7 @@ func (w *world) removeCluster() {
 	w.must(w.api.Delete(w.t.Context(), &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}))
 }
 
-// given makes the host one that was given compute services of a cluster.
+// given records that the host was given compute services of a cluster.
 func (w *world) given(cluster string) {
 	w.t.Helper()
 	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
@@ -39,8 +39,8 @@ func (w *world) given(cluster string) {
 	w.must(w.api.Create(w.t.Context(), h))
 }
 
-// configured makes it one as an earlier regiond left it, which kept no record: the cluster's name
-// is on the host's configuration only.
+// configured leaves the host as an earlier regiond did, which kept no record: only the host's
+// configuration names the cluster.
 func (w *world) configured(cluster string) {
 	w.t.Helper()
 	w.must(w.api.Create(w.t.Context(), &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
@@ -48,8 +48,8 @@ func (w *world) configured(cluster string) {
 		Labels: map[string]string{openstack.LabelCluster: cluster}}}))
 }
 
-// reporting makes it one that an earlier regiond configured for a cluster that is no longer there:
-// nothing but its agent tells of that.
+// reporting makes the host one that an earlier regiond configured for a cluster that is gone: only
+// its agent's report shows that.
 func (w *world) reporting() {
 	w.t.Helper()
 	h := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}
@@ -57,11 +57,12 @@ func (w *world) reporting() {
 	w.must(w.api.Create(w.t.Context(), h))
 }
 
-// Guests that can't be seen may be there: nothing is powered off, deleted or disabled, forced or not.
+// A cluster that can't be queried may have guests on the host: nothing is powered off, deleted or
+// disabled, forced or not.
 func TestUnseenGuestsAreNotLost(t *testing.T) {
 	tests := map[string]struct {
 		given func(w *world)
-		want  string // part of the refusal; empty: it may be retired
+		want  string // part of the refusal; empty if the host may be retired
 	}{
 		"its secret is missing":                     {func(w *world) { w.given("lab"); w.loseSecret() }, "openstack-lab/openstack-secrets is missing"},
 		"its secret is missing, no record was kept": {func(w *world) { w.configured("lab"); w.loseSecret() }, "openstack-lab/openstack-secrets is missing"},
@@ -76,8 +77,8 @@ func TestUnseenGuestsAreNotLost(t *testing.T) {
 			w := newWorld(t)
 			tt.given(w)
 			if tt.want == "" {
-				if err := w.look().Refusal(); err != nil {
-					t.Errorf("refused: %v", err)
+				if err := w.inspect().Refusal(); err != nil {
+					t.Errorf("got the refusal %v, want none", err)
 				}
 				return
 			}
@@ -86,13 +87,13 @@ func TestUnseenGuestsAreNotLost(t *testing.T) {
 					t.Errorf("force %v: got %v, want %q and the remedy", force, err, tt.want)
 				}
 			}
-			if err := w.look().Removable(); err == nil {
-				t.Error("its objects may be removed")
+			if err := w.inspect().Removable(); err == nil {
+				t.Error("Removable: got no error, want a refusal")
 			}
 			s := &region.Server{}
 			w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, s))
 			if writes := w.cloud.Writes(); s.Spec.Retired || len(writes) > 0 || w.left() != 3 {
-				t.Errorf("retired %v, wrote %q", s.Spec.Retired, writes)
+				t.Errorf("got retired %t and the requests %q, want nothing changed", s.Spec.Retired, writes)
 			}
 		})
 	}
@@ -101,24 +102,24 @@ func TestUnseenGuestsAreNotLost(t *testing.T) {
 func TestAbandonedGuests(t *testing.T) {
 	w := newWorld(t)
 	w.given("old")
-	s := w.look()
+	s := w.inspect()
 	if err := s.Abandon([]string{"lab"}); err == nil || !strings.Contains(err.Error(), "can't be asked") {
-		t.Errorf("guests of a cluster that answers were abandoned: %v", err)
+		t.Errorf("abandoning guests of a cluster that can be queried: got %v, want a refusal", err)
 	}
 	if err := s.Abandon([]string{"old"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Refusal(); err != nil {
-		t.Errorf("refused: %v", err)
+		t.Errorf("got the refusal %v, want none", err)
 	}
 	if steps := s.Steps(); !strings.Contains(steps[0], "OpenStack old: abandon its guests") {
-		t.Errorf("the plan does not begin with what is lost: %q", steps)
+		t.Errorf("the plan does not begin with the guests that are lost: %q", steps)
 	}
 }
 
-// The scheduler gives an instance a host's resources before it is on the host, and a resize leaves
-// the disk behind until it is confirmed.
-func TestGuestsOnTheirWayAreNotLost(t *testing.T) {
+// The scheduler allocates a host's resources to an instance before it is on the host, and a resize
+// leaves the disk behind until it is confirmed.
+func TestGuestsInFlightAreNotLost(t *testing.T) {
 	w := newWorld(t)
 	w.cloud.Allocate(providerUUID, "vm2")
 	w.cloud.Add("/compute/v2.1/servers/detail", cloudtest.Item{"id": "vm2", "name": "db", "host": "node2", "status": "VERIFY_RESIZE"})
@@ -130,15 +131,15 @@ func TestGuestsOnTheirWayAreNotLost(t *testing.T) {
 	}
 }
 
-// What is left of a host in a cloud would be given guests again, or holds resources.
+// A compute service that is left in a cloud would still be given guests.
 func TestHostWithServicesIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
-	if err := w.look().Removable(); err == nil || !strings.Contains(err.Error(), "regiond server retire node1") {
+	if err := w.inspect().Removable(); err == nil || !strings.Contains(err.Error(), "regiond server retire node1") {
 		t.Errorf("got %v, want the command that removes them", err)
 	}
 	w.must(w.retire(false))
-	if err := w.look().Removable(); err != nil {
-		t.Errorf("after it was retired: %v", err)
+	if err := w.inspect().Removable(); err != nil {
+		t.Errorf("after retirement: got %v, want no refusal", err)
 	}
 }
 
@@ -147,11 +148,11 @@ func TestRefusalIsBounded(t *testing.T) {
 	for range 500 {
 		w.cloud.Add("/compute/v2.1/servers/detail", cloudtest.Item{"name": "shop", "host": "node1", "status": "ACTIVE"})
 	}
-	err := w.look().Refusal()
+	err := w.inspect().Refusal()
 	if err == nil || len(err.Error()) > 4000 || !strings.Contains(err.Error(), "500 instances") || !strings.Contains(err.Error(), "and 480 more") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want at most 4000 characters that name some of 500 instances", err)
 	}
 	if strings.Contains(err.Error(), "migrate") || !strings.Contains(err.Error(), "server image create") {
-		t.Errorf("the remedy is not one that works: %v", err)
+		t.Errorf("got the remedy %v, want one that works", err)
 	}
 }

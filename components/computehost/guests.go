@@ -10,18 +10,17 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Guests tells of any host whether the region's OpenStack clusters have guests on it, and takes the
-// host out of them.
+// Guests removes hosts from the region's OpenStack clusters, unless they have guests there.
 type Guests struct {
 	API client.Client
-	// Target says how a cluster's services are reached, as Look has it.
+	// Target returns the addresses and credentials of a cluster's services, as for Inspect.
 	Target func(*region.OpenStackCluster, map[string]any) gate.Target
 	Log    *slog.Logger
 }
 
 // Vacate is Survey.Vacate of a host.
 func (g Guests) Vacate(ctx context.Context, host string) error {
-	survey, err := Look(ctx, g.API, host, g.Target)
+	survey, err := Inspect(ctx, g.API, host, g.Target)
 	if err != nil {
 		return err
 	}
@@ -30,7 +29,7 @@ func (g Guests) Vacate(ctx context.Context, host string) error {
 
 // Forget is Survey.Forget of a host.
 func (g Guests) Forget(ctx context.Context, host string) error {
-	survey, err := Look(ctx, g.API, host, g.Target)
+	survey, err := Inspect(ctx, g.API, host, g.Target)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,10 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// Options of a retirement.
+// Options configure a retirement.
 type Options struct {
-	// Force continues even if regiond can't verify that the machine is off. The operator MUST be certain that it is.
+	// Force continues even if regiond can't verify that the machine is off. The operator MUST be
+	// certain that it is.
 	Force bool
 	// Progress is called with a description of each step.
 	Progress func(text string)
@@ -29,14 +30,14 @@ type Options struct {
 	OffTimeout time.Duration
 }
 
-// disabledReason is what Nova shows.
+// disabledReason is the reason that Nova shows.
 const disabledReason = "regiond: it is taken out of service"
 
 // Steps says what Retire will do, for a plan.
 func (s *Survey) Steps() []string {
 	var all []string
 	for _, name := range s.Abandoned {
-		all = append(all, fmt.Sprintf("OpenStack %s: abandon its guests on this host, which it can't be asked for: those that run are lost", name))
+		all = append(all, fmt.Sprintf("OpenStack %s: abandon its guests on this host, which regiond can't list: running ones are lost", name))
 	}
 	for _, c := range s.Clouds {
 		for _, v := range c.Services {
@@ -45,9 +46,9 @@ func (s *Survey) Steps() []string {
 	}
 	switch {
 	case s.Server != nil:
-		all = append(all, "power the server off, by a shutdown of its system or else by its BMC, keep it off, and remove its host's rights and configuration")
+		all = append(all, "power the server off (by a shutdown of its system, or else by its BMC), keep it off, and remove its host's permissions and configuration")
 	case s.Host != nil:
-		all = append(all, "remove the host, its rights and its configuration (regiond can't power it off: it must be off)")
+		all = append(all, "remove the host, its permissions and its configuration (regiond can't power it off; it must be off already)")
 	}
 	for _, c := range s.Clouds {
 		for _, a := range c.Agents {
@@ -57,19 +58,19 @@ func (s *Survey) Steps() []string {
 			all = append(all, fmt.Sprintf("OpenStack %s: delete %s, its host's mapping to the cell and its resource provider", c.Cluster, v.Binary))
 		}
 		for _, p := range c.Providers {
-			all = append(all, fmt.Sprintf("OpenStack %s: delete what is left of the resource provider %s, with allocations of instances that are gone",
+			all = append(all, fmt.Sprintf("OpenStack %s: delete the resource provider %s if it is left, with allocations of deleted instances",
 				c.Cluster, p.Name))
 		}
 	}
 	return all
 }
 
-// Retire does it.
+// Retire takes the host out of its clouds and its region.
 func (s *Survey) Retire(ctx context.Context, o Options) error {
 	if err := s.Refusal(); err != nil {
 		return err
 	}
-	if err := s.silent(); err != nil && !o.Force {
+	if err := s.stillReporting(); err != nil && !o.Force {
 		return err
 	}
 	if err := s.Vacate(ctx, o.Progress); err != nil {
@@ -81,7 +82,8 @@ func (s *Survey) Retire(ctx context.Context, o Options) error {
 	return s.Forget(ctx, o.Progress)
 }
 
-// Vacate disables the host's services, so that nothing new is scheduled on it, and returns nil only if no instance is on it then.
+// Vacate disables the host's services, so that nothing new is scheduled on it, and returns nil only
+// if no instance is on it afterwards.
 func (s *Survey) Vacate(ctx context.Context, progress func(text string)) error {
 	if err := s.Refusal(); err != nil {
 		return err
@@ -91,13 +93,14 @@ func (s *Survey) Vacate(ctx context.Context, progress func(text string)) error {
 			return err
 		}
 	}
-	if err := s.Refusal(); err != nil { // one was scheduled before the service was disabled
+	if err := s.Refusal(); err != nil { // an instance was scheduled before the service was disabled
 		return fmt.Errorf("%w; nothing new is scheduled on it", err)
 	}
 	return nil
 }
 
-// Forget deletes what the clouds know of the host. Its machine is off: a service that runs would register again.
+// Forget deletes the host's records in all clouds. Its machine must be off: a running service would
+// register again.
 func (s *Survey) Forget(ctx context.Context, progress func(text string)) error {
 	for _, c := range s.Clouds {
 		if err := c.Forget(ctx, s.Name, progress); err != nil {
@@ -107,7 +110,7 @@ func (s *Survey) Forget(ctx context.Context, progress func(text string)) error {
 	return nil
 }
 
-// Close disables the host's services, with a reason that Nova shows, and looks again.
+// Close disables the host's services, with a reason that Nova shows, and refreshes the survey.
 func (c *Cloud) Close(ctx context.Context, name, reason string, progress func(string)) error {
 	for _, v := range c.Services {
 		if v.Status == string(services.ServiceDisabled) {
@@ -122,13 +125,13 @@ func (c *Cloud) Close(ctx context.Context, name, reason string, progress func(st
 	return c.refresh(ctx, name)
 }
 
-// stop sees to it that the machine is off, and that its agent has no rights any more.
+// stop ensures that the machine is off and its agent has no permissions left.
 func (s *Survey) stop(ctx context.Context, o Options) error {
 	switch {
 	case s.Server != nil:
 		return s.stopServer(ctx, o)
 	case s.Host != nil && !host.Enrolled(s.Host):
-		return fmt.Errorf("host %s belongs to a server that is not there; nothing was deleted", s.Name)
+		return fmt.Errorf("host %s belongs to a server that does not exist; nothing was deleted", s.Name)
 	}
 	if s.Host == nil {
 		return nil
@@ -136,12 +139,13 @@ func (s *Survey) stop(ctx context.Context, o Options) error {
 	if err := host.Unenroll(ctx, s.api, s.Name); err != nil {
 		return err
 	}
-	o.Progress("host removed with its rights and its configuration")
+	o.Progress("host removed with its permissions and its configuration")
 	return nil
 }
 
-// silent says why a machine without a BMC may not be taken for off: what Nova hears of it is what there is to go by.
-func (s *Survey) silent() error {
+// stillReporting returns an error if a machine without a BMC appears to be running: Nova's record
+// of its reports is the only evidence.
+func (s *Survey) stillReporting() error {
 	if s.Server != nil {
 		return nil
 	}
@@ -182,16 +186,17 @@ func (s *Survey) stopServer(ctx context.Context, o Options) error {
 	})
 	switch {
 	case err == nil:
-		o.Progress("the server is off; its host's rights and configuration are removed")
+		o.Progress("the server is off; its host's permissions and configuration are removed")
 		return nil
 	case ctx.Err() != nil, !o.Force:
-		return fmt.Errorf("server %s is not seen to be off: %w; last: %s; retry, or pass --force if you are certain that the machine is off", s.Name, err, last)
+		return fmt.Errorf("server %s is not confirmed to be off: %w; last state: %s; retry, or pass --force if you are certain that the machine is off", s.Name, err, last)
 	}
-	o.Progress("the server is not seen to be off; forced")
+	o.Progress("the server is not confirmed to be off; continuing because of --force")
 	return host.Remove(ctx, s.api, s.Name)
 }
 
-// Forget deletes what a cloud knows of the host. The host's compute service MUST NOT run: it would register again.
+// Forget deletes a cloud's records of the host. The host's compute service MUST NOT run: it would
+// register again.
 func (c *Cloud) Forget(ctx context.Context, name string, progress func(string)) error {
 	for _, a := range c.Agents {
 		if err := gate.Absent(deleteAgent(ctx, c.clients.Neutron, a.ID)); err != nil {
@@ -200,10 +205,11 @@ func (c *Cloud) Forget(ctx context.Context, name string, progress func(string)) 
 		progress("Neutron's " + a.Binary + " deleted")
 	}
 	for _, v := range c.Services {
-		// Nova deletes the host's mapping, compute node and resource provider with the service, and refuses while an instance is on it.
+		// Nova deletes the host's mapping, compute node and resource provider with the service, and
+		// refuses while an instance is on it.
 		err := gate.Absent(services.Delete(ctx, c.clients.Nova, v.ID).Err)
 		if gophercloud.ResponseCodeIs(err, http.StatusConflict) {
-			return fmt.Errorf("nova does not delete %s, since instances or migrations are still on %s; "+
+			return fmt.Errorf("nova refuses to delete %s because instances or migrations are still on %s; "+
 				"see: regiond openstack -- server migration list --host %s: %w", v.Binary, name, name, err)
 		}
 		if err != nil {
@@ -219,7 +225,8 @@ func (c *Cloud) Forget(ctx context.Context, name string, progress func(string)) 
 	return c.verify(ctx, name)
 }
 
-// forgetProvider deletes a resource provider, if it is still there, after the allocations of instances that are not.
+// forgetProvider deletes a resource provider, if it still exists, after the allocations of
+// instances that no longer do.
 func (c *Cloud) forgetProvider(ctx context.Context, p resourceproviders.ResourceProvider, progress func(string)) error {
 	allocations, err := resourceproviders.GetAllocations(ctx, c.clients.Placement, p.UUID).Extract()
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
@@ -233,15 +240,15 @@ func (c *Cloud) forgetProvider(ctx context.Context, p resourceproviders.Resource
 		err := servers.Get(ctx, c.clients.Nova, consumer).Err
 		switch {
 		case err == nil:
-			return fmt.Errorf("it holds resources of the instance %s, which exists; move or delete that first", consumer)
+			return fmt.Errorf("it holds resources of the existing instance %s; move or delete the instance first", consumer)
 		case !gophercloud.ResponseCodeIs(err, http.StatusNotFound):
-			return fmt.Errorf("is there an instance %s, of which it holds resources: %w", consumer, err)
+			return fmt.Errorf("look up instance %s, whose resources it holds: %w", consumer, err)
 		}
 		resp, err := c.clients.Placement.Delete(ctx, c.clients.Placement.ServiceURL("allocations", consumer), nil)
 		if _, _, err = gophercloud.ParseResponse(resp, err); gate.Absent(err) != nil {
 			return fmt.Errorf("delete the allocation of %s: %w", consumer, err)
 		}
-		progress("the allocation of " + consumer + ", an instance that is gone, deleted")
+		progress("allocation of deleted instance " + consumer + " removed")
 	}
 	if err := gate.Absent(resourceproviders.Delete(ctx, c.clients.Placement, p.UUID).Err); err != nil {
 		return err
@@ -250,7 +257,7 @@ func (c *Cloud) forgetProvider(ctx context.Context, p resourceproviders.Resource
 	return nil
 }
 
-// verify that nothing is left.
+// verify checks that nothing is left.
 func (c *Cloud) verify(ctx context.Context, name string) error {
 	if err := c.refresh(ctx, name); err != nil {
 		return err
@@ -261,7 +268,7 @@ func (c *Cloud) verify(ctx context.Context, name string) error {
 	return nil
 }
 
-// deleteAgent is not among gophercloud's calls.
+// deleteAgent deletes an agent of Neutron, for which gophercloud has no call.
 func deleteAgent(ctx context.Context, c *gophercloud.ServiceClient, id string) error {
 	resp, err := c.Delete(ctx, c.ServiceURL("agents", id), nil)
 	_, _, err = gophercloud.ParseResponse(resp, err)

@@ -25,13 +25,13 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// world is a region with one server and a cloud that knows it.
+// world is a region with one server and a cloud in which it is a compute host.
 type world struct {
 	t     *testing.T
 	api   client.Client
 	cloud *cloudtest.Cloud
 	said  []string
-	// off: the machine's BMC obeys.
+	// off: the machine's BMC powers it off when told to.
 	off bool
 }
 
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 			if !ok || !s.Spec.Retired || !w.off {
 				return nil
 			}
-			now := &region.Server{} // the hardware controller's part
+			now := &region.Server{} // acts as the hardware controller
 			if err := c.Get(ctx, client.ObjectKeyFromObject(s), now); err != nil {
 				return err
 			}
@@ -76,15 +76,15 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// clouds are reached at the test's server instead of the cluster's address.
+// target points at the test's server instead of the cluster's address.
 func (w *world) target(*region.OpenStackCluster, map[string]any) gate.Target {
 	return gate.Target{Admin: cloud.Credentials{URL: w.cloud.URL + "/identity", User: "admin", Password: "admin-password", Project: "admin"},
 		Placement: w.cloud.URL + "/placement/", Nova: w.cloud.URL + "/compute/v2.1/", Neutron: w.cloud.URL + "/network/"}
 }
 
-func (w *world) look() *computehost.Survey {
+func (w *world) inspect() *computehost.Survey {
 	w.t.Helper()
-	s, err := computehost.Look(w.t.Context(), w.api, "node1", w.target)
+	s, err := computehost.Inspect(w.t.Context(), w.api, "node1", w.target)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func (w *world) look() *computehost.Survey {
 
 func (w *world) retire(force bool) error {
 	w.t.Helper()
-	s, err := computehost.Look(w.t.Context(), w.api, "node1", w.target)
+	s, err := computehost.Inspect(w.t.Context(), w.api, "node1", w.target)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (w *world) retire(force bool) error {
 		Progress: func(s string) { w.said = append(w.said, s) }})
 }
 
-// left are the things of node1, and all of node2 must be there.
+// left counts the records of node1, and checks that all records of node2 exist.
 func (w *world) left() (n int) {
 	w.t.Helper()
 	for path, key := range map[string]string{"/compute/v2.1/os-services": "host", "/network/v2.0/agents": "host",
@@ -116,7 +116,7 @@ func (w *world) left() (n int) {
 			}
 		}
 		if others != 1 {
-			w.t.Errorf("%s: %d things of the other host are left", path, others)
+			w.t.Errorf("%s: got %d records of the other host, want them unchanged", path, others)
 		}
 	}
 	return n
@@ -124,7 +124,7 @@ func (w *world) left() (n int) {
 
 func TestRetire(t *testing.T) {
 	w := newWorld(t)
-	steps := strings.Join(w.look().Steps(), "\n")
+	steps := strings.Join(w.inspect().Steps(), "\n")
 	for _, part := range []string{"disable nova-compute", "power the server off", "neutron-openvswitch-agent", "mapping to the cell",
 		"resource provider node1"} {
 		if !strings.Contains(steps, part) {
@@ -132,44 +132,44 @@ func TestRetire(t *testing.T) {
 		}
 	}
 	if len(w.cloud.Writes()) > 0 {
-		t.Error("looking changed something")
+		t.Error("inspecting the host changed something")
 	}
 	if err := w.retire(false); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.left(); n > 0 {
-		t.Errorf("%d things are left", n)
+		t.Errorf("%d records are left, want none", n)
 	}
 	s := &region.Server{}
 	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, s); err != nil || !s.Spec.Retired {
-		t.Errorf("server %+v, %v", s.Spec, err)
+		t.Errorf("got the server %+v, %v; want it retired", s.Spec, err)
 	}
 	writes := w.cloud.Writes()
 	disabled := slices.IndexFunc(writes, func(s string) bool { return strings.HasPrefix(s, "PUT /compute/v2.1/os-services") })
 	deleted := slices.IndexFunc(writes, func(s string) bool { return strings.HasPrefix(s, "DELETE ") })
 	if disabled < 0 || deleted < disabled {
-		t.Errorf("order %q", writes)
+		t.Errorf("got the requests %q, want the service disabled first and deleted last", writes)
 	}
-	// Again: nothing is left to do.
+	// The second time there is nothing to do.
 	if err := w.retire(false); err != nil || len(w.cloud.Writes()) > 0 {
 		t.Errorf("the second time: %v", err)
 	}
 }
 
-func TestRetireContinues(t *testing.T) {
+func TestRetireResumes(t *testing.T) {
 	for _, cut := range []string{"PUT /compute/v2.1/os-services", "DELETE /network/v2.0/agents", "DELETE /compute/v2.1/os-services",
 		"GET /placement/resource_providers/", "DELETE /placement/resource_providers"} {
 		w := newWorld(t)
 		w.cloud.Refuse(cut, http.StatusServiceUnavailable)
 		if err := w.retire(false); err == nil {
-			t.Errorf("%s: no error", cut)
+			t.Errorf("%s: got no error from the refused request", cut)
 		}
 		w.cloud.Refuse(cut, 0)
 		if err := w.retire(false); err != nil {
 			t.Errorf("%s: %v", cut, err)
 		}
 		if n := w.left(); n > 0 {
-			t.Errorf("%s: %d things are left", cut, n)
+			t.Errorf("%s: %d records are left, want none", cut, n)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestGuestsAreNotLost(t *testing.T) {
 	for _, force := range []bool{false, true} {
 		err := w.retire(force)
 		if err == nil || !strings.Contains(err.Error(), "shop (vm1") {
-			t.Errorf("force %v: %v", force, err)
+			t.Errorf("force %t: got %v, want a refusal", force, err)
 		}
 	}
 	if writes := w.cloud.Writes(); len(writes) > 0 || w.left() != 3 {
@@ -192,14 +192,15 @@ func TestOrphanedAllocationsGo(t *testing.T) {
 	w := newWorld(t)
 	w.cloud.Allocate(providerUUID, "gone-instance")
 	if err := w.retire(false); err != nil || w.left() > 0 {
-		t.Errorf("%d left, %v", w.left(), err)
+		t.Errorf("got %d records left, error %v; want none", w.left(), err)
 	}
-	// The instance exists, though Nova does not list it on the host: evacuated, and its allocation was left.
+	// The instance exists although Nova does not list it on the host: it was evacuated and its
+	// allocation was left behind.
 	w = newWorld(t)
 	w.cloud.Allocate(providerUUID, "vm2")
 	w.cloud.Add("/compute/v2.1/servers/detail", cloudtest.Item{"id": "vm2", "name": "db", "host": "node2", "status": "ACTIVE"})
 	if err := w.retire(false); err == nil || !strings.Contains(err.Error(), "vm2") {
-		t.Errorf("an allocation of an instance that exists: %v", err)
+		t.Errorf("an allocation of an existing instance: got %v, want a refusal", err)
 	}
 }
 
@@ -211,7 +212,7 @@ func TestServerThatIsNotOff(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if w.left() != 3 {
-		t.Error("services of a machine that may run were deleted")
+		t.Error("services of a machine that may be running were deleted")
 	}
 	if err := w.retire(true); err != nil || w.left() > 0 {
 		t.Errorf("forced: %d left, %v", w.left(), err)
@@ -220,14 +221,14 @@ func TestServerThatIsNotOff(t *testing.T) {
 
 func TestEnrolledHost(t *testing.T) {
 	w := newWorld(t)
-	if err := w.api.Delete(t.Context(), w.look().Server); err != nil {
+	if err := w.api.Delete(t.Context(), w.inspect().Server); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.api.Create(t.Context(), &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.retire(false); err == nil || !strings.Contains(err.Error(), "still reports") {
-		t.Errorf("a host that runs and can't be powered off: %v", err)
+		t.Errorf("a running host that can't be powered off: got %v, want a refusal", err)
 	}
 	if writes := w.cloud.Writes(); w.left() != 3 || len(writes) > 0 {
 		t.Errorf("its services were changed: %q", writes)
@@ -236,18 +237,18 @@ func TestEnrolledHost(t *testing.T) {
 		t.Errorf("forced: %d left, %v", w.left(), err)
 	}
 	if err := w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, &region.Host{}); err == nil {
-		t.Error("the host is still there")
+		t.Error("the host still exists")
 	}
 }
 
-func TestNobodyKnowsIt(t *testing.T) {
+func TestUnknownHost(t *testing.T) {
 	w := newWorld(t)
-	if _, err := computehost.Look(t.Context(), w.api, "node9", w.target); err == nil || !strings.Contains(err.Error(), "node9") {
+	if _, err := computehost.Inspect(t.Context(), w.api, "node9", w.target); err == nil || !strings.Contains(err.Error(), "node9") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// A cloud that does not answer may have guests on the host.
+// A cloud that does not respond may have guests on the host.
 func TestSilentCloud(t *testing.T) {
 	w := newWorld(t)
 	target := func(_ *region.OpenStackCluster, _ map[string]any) gate.Target {
@@ -255,7 +256,7 @@ func TestSilentCloud(t *testing.T) {
 		to.Admin.URL = "http://127.0.0.1:1"
 		return to
 	}
-	if _, err := computehost.Look(t.Context(), w.api, "node1", target); err == nil || !strings.Contains(err.Error(), "may have guests") {
+	if _, err := computehost.Inspect(t.Context(), w.api, "node1", target); err == nil || !strings.Contains(err.Error(), "may have guests") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package computehost takes a compute host out of its cloud and its region for good. Every step looks first, so that it can be
-// repeated after it was cut off, and nothing is taken away while a guest is left on the host.
+// Package computehost removes a compute host from its cloud and its region for good. Every step
+// observes first, so that it can be repeated after an interruption, and nothing is removed while a
+// guest is on the host.
 package computehost
 
 import (
@@ -36,17 +37,18 @@ type Instance struct {
 	Status  string `json:"status"`
 }
 
-// Survey is what there is of a host before it is retired.
+// Survey is everything that is known of a host before it is retired.
 type Survey struct {
 	Name string `json:"name"`
-	// Server and Host are what the region knows of it; nil if it does not.
+	// Server and Host are its objects in the region; nil if there are none.
 	Server *region.Server `json:"-"`
 	Host   *region.Host   `json:"-"`
-	// Clouds that know the host: one, but for mistakes.
+	// Clouds that have records of the host: one, unless something went wrong.
 	Clouds []*Cloud `json:"clouds"`
-	// Unasked are OpenStack clusters that gave the host compute services and can't be asked whether their guests are on it.
+	// Unasked are OpenStack clusters that gave the host compute services but can't be asked whether it
+	// has guests.
 	Unasked []Unasked `json:"unasked,omitempty"`
-	// Abandoned are those of them whose guests on the host the operator has abandoned.
+	// Abandoned are former Unasked clusters whose guests on the host the operator has abandoned.
 	Abandoned []string `json:"abandoned,omitempty"`
 
 	api client.Client
@@ -55,17 +57,17 @@ type Survey struct {
 // Unasked is an OpenStack cluster that can't be asked for its guests.
 type Unasked struct {
 	Cluster string `json:"cluster"`
-	// Why it can't be asked, and what makes that possible.
+	// Why it can't be asked, and how to make that possible.
 	Why    string `json:"why"`
 	Remedy string `json:"remedy"`
 }
 
-// Cloud is what one OpenStack cluster knows of the host.
+// Cloud is one OpenStack cluster's records of the host.
 type Cloud struct {
 	Cluster   string     `json:"cluster"`
 	Instances []Instance `json:"instances"`
-	// Held are instances that hold resources of the host although Nova does not list them on it: they are on their way to it, or
-	// their disks are still there because a resize is not confirmed.
+	// Held are instances that hold resources of the host although Nova does not list them on it: they
+	// are on their way to it, or their disks are still on it because a resize has not been confirmed.
 	Held      []Instance                           `json:"held,omitempty"`
 	Services  []services.Service                   `json:"services"`
 	Agents    []agents.Agent                       `json:"agents"`
@@ -74,14 +76,14 @@ type Cloud struct {
 	clients gate.Clients
 }
 
-// Empty says that the cluster knows nothing of the host.
+// Empty reports whether the cluster has no records of the host.
 func (c *Cloud) Empty() bool {
 	return len(c.Instances)+len(c.Services)+len(c.Agents)+len(c.Providers) == 0
 }
 
-// Look surveys a host in the region and in all of its OpenStack clusters. target says how a cluster's services are reached, with
-// which secrets: cluster.Target.
-func Look(ctx context.Context, api client.Client, name string, target func(*region.OpenStackCluster, map[string]any) gate.Target) (*Survey, error) {
+// Inspect surveys a host in the region and in all of its OpenStack clusters. target returns the
+// addresses and credentials of a cluster's services: cluster.Target.
+func Inspect(ctx context.Context, api client.Client, name string, target func(*region.OpenStackCluster, map[string]any) gate.Target) (*Survey, error) {
 	s := &Survey{Name: name, Clouds: []*Cloud{}, api: api}
 	server, host := &region.Server{}, &region.Host{}
 	switch err := api.Get(ctx, client.ObjectKey{Name: name}, server); {
@@ -105,38 +107,39 @@ func Look(ctx context.Context, api client.Client, name string, target func(*regi
 		return nil, err
 	}
 	for i := range clusters.Items {
-		if err := s.look(ctx, &clusters.Items[i], slices.Contains(given, clusters.Items[i].Name), target); err != nil {
+		if err := s.inspect(ctx, &clusters.Items[i], slices.Contains(given, clusters.Items[i].Name), target); err != nil {
 			return nil, fmt.Errorf("OpenStack cluster %s, which may have guests on %s: %w", clusters.Items[i].Name, name, err)
 		}
 	}
 	for _, cluster := range given {
 		if !slices.ContainsFunc(clusters.Items, func(c region.OpenStackCluster) bool { return c.Name == cluster }) {
 			s.Unasked = append(s.Unasked, Unasked{Cluster: cluster, Why: "it is no longer declared, so none of its services are running",
-				Remedy: "declare it in region.yaml again, which brings it back with its data"})
+				Remedy: "declare it in region.yaml again, which restores it with its data"})
 		}
 	}
 	if s.Server == nil && s.Host == nil && len(s.Clouds) == 0 {
-		return nil, fmt.Errorf("there is no server or host %s, and no OpenStack cluster knows it; see: regiond status", name)
+		return nil, fmt.Errorf("there is no server or host %s, and no OpenStack cluster has records of it; see: regiond status", name)
 	}
 	if len(given) == 0 && len(s.Clouds) == 0 && runsCompute(s.Host) {
 		s.Unasked = append(s.Unasked, Unasked{Cluster: unknownCluster, Why: "the host's agent reports " + service.NovaCompute +
-			", and no OpenStack cluster of the region knows the host", Remedy: "declare the cluster that configured it in region.yaml again"})
+			", and no OpenStack cluster of the region has records of the host", Remedy: "declare the cluster that configured it in region.yaml again"})
 	}
 	return s, nil
 }
 
-// unknownCluster stands for the cluster of a host that was configured before regiond kept a record of that.
+// unknownCluster stands for the cluster of a host that was configured before regiond kept a record
+// of that.
 const unknownCluster = "unknown"
 
-// runsCompute says whether a host's agent reports a nova-compute, running or not.
+// runsCompute reports whether a host's agent reports a nova-compute, running or not.
 func runsCompute(h *region.Host) bool {
 	return h != nil && h.Status.Configuration != nil &&
 		slices.ContainsFunc(h.Status.Configuration.Processes, func(p region.HostProcess) bool { return p.Service == service.NovaCompute+".service" })
 }
 
-// look asks one cluster. One without secrets has no services that could be asked: that it has no
-// guests on the host either is only known of a cluster that never gave it compute services.
-func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, given bool, target func(*region.OpenStackCluster,
+// inspect queries one cluster. A cluster without secrets has no services to query; only if it never
+// gave the host compute services is it certain that it has no guests there.
+func (s *Survey) inspect(ctx context.Context, cluster *region.OpenStackCluster, given bool, target func(*region.OpenStackCluster,
 	map[string]any) gate.Target) error {
 	secrets, err := plan.Secrets(ctx, s.api, cluster.Name)
 	if err != nil {
@@ -161,13 +164,13 @@ func (s *Survey) look(ctx context.Context, cluster *region.OpenStackCluster, giv
 	return err
 }
 
-// Ask asks one OpenStack cluster what it knows of a host.
+// Ask queries one OpenStack cluster's records of a host.
 func Ask(ctx context.Context, to gate.Target, session *cloud.Session, cluster, host string) (*Cloud, error) {
 	c := &Cloud{Cluster: cluster, Instances: []Instance{}, clients: to.Clients(session)}
 	return c, c.refresh(ctx, host)
 }
 
-// refresh asks Nova, Neutron and Placement for all that is on or of the host.
+// refresh queries Nova, Neutron and Placement for everything on the host and about it.
 func (c *Cloud) refresh(ctx context.Context, name string) error {
 	var errs []error
 	var err error
@@ -192,8 +195,8 @@ func (c *Cloud) refresh(ctx context.Context, name string) error {
 	return nil
 }
 
-// held lists the instances that have an allocation of the host in Placement. The scheduler makes it
-// before the instance is on the host.
+// held lists the instances that have an allocation of the host in Placement. The scheduler creates
+// the allocation before the instance is on the host.
 func (c *Cloud) held(ctx context.Context) ([]Instance, error) {
 	var all []Instance
 	for _, p := range c.Providers {
@@ -210,7 +213,7 @@ func (c *Cloud) held(ctx context.Context) ([]Instance, error) {
 			}
 			v, err := servers.Get(ctx, c.clients.Nova, consumer).Extract()
 			switch {
-			case gophercloud.ResponseCodeIs(err, http.StatusNotFound): // an instance that is gone
+			case gophercloud.ResponseCodeIs(err, http.StatusNotFound): // a deleted instance
 			case err != nil:
 				return nil, err
 			default:
@@ -233,7 +236,8 @@ func instances(ctx context.Context, c gate.Clients, name string) ([]Instance, er
 	return all, nil
 }
 
-// providers of a host are named by its hypervisor, and that by the host's name, with or without a domain.
+// providers returns the resource providers of a host. They have the name of its hypervisor, which
+// is the host's name with or without a domain.
 func providers(ctx context.Context, c gate.Clients, name string) ([]resourceproviders.ResourceProvider, error) {
 	names := []string{name}
 	known, err := gate.All(ctx, hypervisors.List(c.Nova, nil), hypervisors.ExtractHypervisors)
@@ -256,8 +260,8 @@ func providers(ctx context.Context, c gate.Clients, name string) ([]resourceprov
 	return all, nil
 }
 
-// Refusal says why the host may not be retired, nil if it may. Force does not overrule guests, and
-// neither does not knowing of them.
+// Refusal says why the host may not be retired; nil if it may. Force overrides neither guests nor
+// uncertainty about guests.
 func (s *Survey) Refusal() error {
 	var guests []string
 	for _, c := range s.Clouds {
@@ -268,13 +272,13 @@ func (s *Survey) Refusal() error {
 	}
 	var errs []error
 	for _, u := range s.Unasked {
-		errs = append(errs, fmt.Errorf("OpenStack cluster %s has configured %s as a compute host and can't be asked whether guests run on it: %s; "+
-			"%s, or, if its guests on %s may be lost: --abandon-guests %s", u.Cluster, s.Name, u.Why, u.Remedy, s.Name, u.Cluster))
+		errs = append(errs, fmt.Errorf("OpenStack cluster %s has configured %s as a compute host and can't be asked for its guests: %s; "+
+			"%s, or, if its guests on %s may be lost, pass --abandon-guests %s", u.Cluster, s.Name, u.Why, u.Remedy, s.Name, u.Cluster))
 	}
 	return errors.Join(errs...)
 }
 
-// Guests are the instances on the host, and those on their way to or from it, in words.
+// Guests describes the instances on the host, and those on their way to or from it.
 func (c *Cloud) Guests() []string {
 	var all []string
 	for _, i := range c.Instances {
@@ -286,15 +290,16 @@ func (c *Cloud) Guests() []string {
 	return all
 }
 
-// Remedy for guests that are in the way. Nova can't move them between hosts yet: libvirt's daemons do not reach each other.
+// Remedy says what to do about guests on the host. Nova can't move them between hosts yet, because
+// libvirt's daemons do not reach each other.
 const Remedy = "no guest can be moved to another host yet: delete those that are not needed; of each other one make an image and start " +
 	"another guest from that (regiond openstack -- server stop ID; server image create --wait --name NAME ID; server create --image NAME ...), " +
 	"then delete it"
 
-// maxListed bounds how many guests a message names.
+// maxListed is the maximum number of guests that a message names.
 const maxListed = 20
 
-// Listed is a list in words, of which a message names the first.
+// Listed joins a list for a message, which names the first maxListed.
 func Listed(all []string) string {
 	if more := len(all) - maxListed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxListed], ", "), more)
@@ -306,13 +311,13 @@ func (i Instance) String() string {
 	return fmt.Sprintf("%s (%s, %s, project %s)", i.Name, i.ID, strings.ToLower(i.Status), i.Project)
 }
 
-// Abandon takes the operator's word that guests of clusters which can't be asked may be lost with
-// the host. Clusters that can be asked are not abandoned: their guests can be deleted.
+// Abandon records the operator's consent that guests of clusters that can't be asked are lost with
+// the host. Guests of clusters that can be asked are not abandoned, because they can be deleted.
 func (s *Survey) Abandon(clusters []string) error {
 	for _, name := range clusters {
 		at := slices.IndexFunc(s.Unasked, func(u Unasked) bool { return u.Cluster == name })
 		if at < 0 {
-			return fmt.Errorf("--abandon-guests %s: it is not an OpenStack cluster that may have guests on %s and can't be asked for them", name, s.Name)
+			return fmt.Errorf("--abandon-guests %s: not an OpenStack cluster that may have guests on %s and can't be asked for them", name, s.Name)
 		}
 		s.Unasked = slices.Delete(s.Unasked, at, at+1)
 		s.Abandoned = append(s.Abandoned, name)
@@ -320,8 +325,8 @@ func (s *Survey) Abandon(clusters []string) error {
 	return nil
 }
 
-// Removable says why the host's objects may not be removed while its machine is still running, nil
-// if they may: a compute service that is left would still be given guests.
+// Removable says why the host's objects may not be removed while its machine is still running; nil
+// if they may. A compute service that is left in a cloud would still be given guests.
 func (s *Survey) Removable() error {
 	if err := s.Refusal(); err != nil {
 		return err
