@@ -14,10 +14,11 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// dataPlaceholder begins paths of the base that are on the seed host's data disk.
+// dataPlaceholder is the prefix of paths in the base that are on the seed host's data disk.
 const dataPlaceholder = "/DATA-DIR/"
 
-// finish does what Kustomize has no transformer for: names by content, and what only this cluster knows of its pods.
+// finish does what Kustomize has no transformer for: names by content, and this cluster's settings
+// of pods.
 func (o Overlay) finish(u *unstructured.Unstructured) error {
 	spec, err := podSpec(u)
 	if err != nil || spec == nil {
@@ -32,7 +33,7 @@ func (o Overlay) finish(u *unstructured.Unstructured) error {
 			return fmt.Errorf("volume %v: %w", v["name"], err)
 		}
 	}
-	if u.GetKind() == "Job" { // its template can't be changed, and what it has done is not to be done again
+	if u.GetKind() == "Job" { // its template is immutable, and completed work must not run again
 		hash, err := digest(u.Object["spec"])
 		if err != nil {
 			return err
@@ -42,11 +43,11 @@ func (o Overlay) finish(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// checkImages refuses names of the base that the release has no image for.
+// checkImages refuses image names of the base that the release lacks.
 func checkImages(containers []map[string]any) error {
 	for _, c := range containers {
 		if image, _ := c["image"].(string); !strings.ContainsAny(image, "/:@") {
-			return fmt.Errorf("container %v: there is no image %q among those of the release", c["name"], image)
+			return fmt.Errorf("container %v: the release has no image %q", c["name"], image)
 		}
 	}
 	return nil
@@ -103,7 +104,7 @@ func (o Overlay) finishVolume(v map[string]any, containers []map[string]any) err
 	return nil
 }
 
-// checkKeys refuses items of the base that no file is behind: the kubelet would wait for them forever.
+// checkKeys refuses items of the base without a file: the kubelet would wait for them forever.
 func checkKeys(name string, config Config, items []map[string]any) error {
 	var keys []string
 	for _, f := range config.Files {
@@ -117,7 +118,7 @@ func checkKeys(name string, config Config, items []map[string]any) error {
 	return nil
 }
 
-// mountedAt is where all containers that mount a volume do so.
+// mountedAt returns the path at which all containers mount a volume.
 func mountedAt(volume string, containers []map[string]any) (string, error) {
 	at := ""
 	for _, c := range containers {
@@ -126,7 +127,7 @@ func mountedAt(volume string, containers []map[string]any) (string, error) {
 			switch {
 			case m["name"] != volume:
 			case at != "" && at != p:
-				return "", fmt.Errorf("it is mounted at %s and at %s; write the items of the volume, or two volumes", at, p)
+				return "", fmt.Errorf("it is mounted at both %s and %s; list the volume's items, or use two volumes", at, p)
 			default:
 				at = p
 			}
@@ -138,7 +139,7 @@ func mountedAt(volume string, containers []map[string]any) (string, error) {
 	return at, nil
 }
 
-// podSpecPath is where the specification of a kind's pods is, nil if it has none.
+// podSpecPath returns the path of the pod specification in a kind, nil if it has none.
 func podSpecPath(kind string) []string {
 	switch kind {
 	case "Deployment", "StatefulSet", "DaemonSet", "Job":
@@ -151,7 +152,7 @@ func podSpecPath(kind string) []string {
 	return nil
 }
 
-// podSpec is the specification of an object's pods, nil if it has none.
+// podSpec returns the specification of an object's pods, nil if it has none.
 func podSpec(u *unstructured.Unstructured) (map[string]any, error) {
 	where := podSpecPath(u.GetKind())
 	if where == nil {
@@ -168,7 +169,8 @@ func podSpec(u *unstructured.Unstructured) (map[string]any, error) {
 	return spec, nil
 }
 
-// list of maps below a key; what is not a map is left out, and the API server will refuse it.
+// list returns the list of maps below a key, without elements that are not maps, which the API
+// server will refuse.
 func list(m map[string]any, key string) []map[string]any {
 	values, _ := m[key].([]any)
 	var all []map[string]any
@@ -180,7 +182,7 @@ func list(m map[string]any, key string) []map[string]any {
 	return all
 }
 
-// digest of a value: 10 hex digits of the SHA-256 of its JSON, whose keys are sorted.
+// digest returns 10 hex digits of the SHA-256 of a value's JSON, whose keys are sorted.
 func digest(v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {

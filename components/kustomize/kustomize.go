@@ -1,6 +1,6 @@
-// Package kustomize builds the Kubernetes objects of an OpenStack cluster: a base that all clusters share and one overlay for
-// each cluster, joined by Kustomize. The operator's own patches are the last part of the overlay, so that they survive upgrades
-// of the base.
+// Package kustomize builds the Kubernetes objects of an OpenStack cluster with Kustomize from a
+// base that all clusters share and one overlay per cluster. The operator's own patches come last in
+// the overlay, so that they survive upgrades of the base.
 package kustomize
 
 import (
@@ -26,7 +26,7 @@ import (
 //go:embed all:base
 var files embed.FS
 
-// Base is the folder with the base's kustomization.yaml.
+// Base returns the folder with the base's kustomization.yaml.
 func Base() (fs.FS, error) { return fs.Sub(files, "base") }
 
 // Overlay is what one OpenStack cluster adds to the base.
@@ -35,13 +35,13 @@ type Overlay struct {
 	Namespace string
 	// Labels of all objects and pods.
 	Labels map[string]string
-	// Images by the names that the base calls them: repository@digest.
+	// Images, repository@digest, by their names in the base.
 	Images map[string]string
-	// Configs by the names that the base calls their Secrets.
+	// Configs by the names of their Secrets in the base.
 	Configs map[string]Config
-	// DataDir is the folder on the seed host for what is called /DATA-DIR in the base.
+	// DataDir is the folder on the seed host that replaces /DATA-DIR in the base.
 	DataDir string
-	// Patches of the operator.
+	// Patches are the operator's own.
 	Patches []region.Patch
 }
 
@@ -59,17 +59,18 @@ type ConfigFile struct {
 	Executable bool
 }
 
-// Key of a file in its Secret, for keys have no slashes: /etc/nova/nova.conf is etc.nova.nova.conf.
+// Key returns the key of a file in its Secret. Keys have no slashes: /etc/nova/nova.conf is
+// etc.nova.nova.conf.
 func Key(file string) string { return strings.ReplaceAll(strings.Trim(file, "/"), "/", ".") }
 
-// Where base and overlay are in Kustomize's file system.
+// Paths of base and overlay in Kustomize's file system.
 const (
 	baseDir    = "/base"
 	overlayDir = "/overlay"
 )
 
-// Build joins the base and the overlay. The objects are sorted by kind and name: the order in which they are applied is not
-// Kustomize's to know.
+// Build builds the objects of base and overlay. They are sorted by kind and name; Kustomize does
+// not know the order in which they are applied.
 func Build(base fs.FS, o Overlay) ([]*unstructured.Unstructured, error) {
 	disk, err := load(base)
 	if err != nil {
@@ -118,7 +119,8 @@ func objectsOf(built resmap.ResMap) (objects []*unstructured.Unstructured, err e
 	return objects, nil
 }
 
-// CheckPatches says what Build would refuse of the operator's patches. It needs no images.
+// CheckPatches returns the errors that Build would return for the operator's patches. It needs no
+// images.
 func CheckPatches(base fs.FS, o Overlay) error {
 	disk, err := load(base)
 	if err != nil {
@@ -137,7 +139,7 @@ func CheckPatches(base fs.FS, o Overlay) error {
 	return nil
 }
 
-// object takes a map over by way of JSON, since unstructured objects hold int64 where YAML has int.
+// object converts a map through JSON, because unstructured objects hold int64 where YAML has int.
 func object(m map[string]any) (*unstructured.Unstructured, error) {
 	b, err := yaml.Marshal(m)
 	if err != nil {
@@ -183,7 +185,7 @@ func run(disk filesys.FileSystem, o Overlay, patches []patch) (resmap.ResMap, er
 	return krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, overlayDir)
 }
 
-// kustomization of the overlay.
+// kustomization returns the kustomization of the overlay.
 func (o Overlay) kustomization(patches []patch) (types.Kustomization, error) {
 	k := types.Kustomization{
 		TypeMeta:  types.TypeMeta{APIVersion: types.KustomizationVersion, Kind: types.KustomizationKind},
@@ -204,7 +206,8 @@ func (o Overlay) kustomization(patches []patch) (types.Kustomization, error) {
 	return k, nil
 }
 
-// blame names the operator's file that makes the build fail: the first without which it does not.
+// blame names the operator's file that makes the build fail: the first one without which it
+// succeeds.
 func blame(disk filesys.FileSystem, o Overlay, patches []patch, failed error) error {
 	if _, err := run(disk, o, nil); err != nil {
 		return fmt.Errorf("manifests: %w", err)

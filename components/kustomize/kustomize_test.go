@@ -103,12 +103,12 @@ func TestBuildIsDeterministic(t *testing.T) {
 	first := build(t, overlay())
 	for range 3 {
 		if again := build(t, overlay()); !reflect.DeepEqual(first, again) {
-			t.Fatal("same input, other objects")
+			t.Fatal("got different objects for the same input")
 		}
 	}
 }
 
-func TestJobIsNamedByWhatItDoes(t *testing.T) {
+func TestJobIsNamedByItsContent(t *testing.T) {
 	job := func(change func(*kustomize.Overlay)) *unstructured.Unstructured {
 		o := overlay()
 		change(&o)
@@ -119,7 +119,7 @@ func TestJobIsNamedByWhatItDoes(t *testing.T) {
 		o.Configs = map[string]kustomize.Config{"config-keystone": {Secret: "config-keystone-2", Files: []kustomize.ConfigFile{{Path: "/etc/keystone/keystone.conf"}}}}
 	})
 	if config.GetName() == was.GetName() {
-		t.Error("what a Job reads has changed, and it would not run again")
+		t.Error("a Job with changed configuration would not run again")
 	}
 	if again := job(func(o *kustomize.Overlay) { o.Labels = map[string]string{"regiond.dev/openstack-cluster": "lab"} }); again.GetName() != was.GetName() {
 		t.Error("an unchanged Job would run again")
@@ -184,13 +184,13 @@ func TestWrongPatches(t *testing.T) {
 func TestBaseThatDoesNotFit(t *testing.T) {
 	o := overlay()
 	delete(o.Images, "mariadb")
-	if _, err := kustomize.Build(base(), o); err == nil || !strings.Contains(err.Error(), `StatefulSet mariadb: container mariadb: there is no image "mariadb"`) {
-		t.Errorf("got %v", err)
+	if _, err := kustomize.Build(base(), o); err == nil || !strings.Contains(err.Error(), `StatefulSet mariadb: container mariadb: the release has no image "mariadb"`) {
+		t.Errorf("got %v, want a missing image", err)
 	}
 	o = overlay()
 	o.Configs = map[string]kustomize.Config{"config-keystone": {Secret: "x", Files: []kustomize.ConfigFile{{Path: "/etc/nova/nova.conf"}}}}
 	if _, err := kustomize.Build(base(), o); err == nil || !strings.Contains(err.Error(), "volume config: config-keystone has no file below /etc/keystone") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a volume without files", err)
 	}
 	item := region.Patch{File: "x.yaml", Content: `
 target: {kind: Deployment}
@@ -200,6 +200,6 @@ patch: |-
     value: [{key: etc.keystone.keyston.conf, path: x}]
 `}
 	if _, err := kustomize.Build(base(), overlay(item)); err == nil || !strings.Contains(err.Error(), `has no file etc.keystone.keyston.conf; did you mean "etc.keystone.keystone.conf"?`) {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want a key that no file is behind", err)
 	}
 }

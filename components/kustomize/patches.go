@@ -19,23 +19,23 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// patch is one patch of a file of the operator.
+// patch is one patch from a file of the operator.
 type patch struct {
 	// where it was written, FILE:LINE.
 	where string
-	// text for Kustomize: a strategic merge patch or a list of JSON 6902 operations.
+	// text of the patch: a strategic merge patch or a list of JSON 6902 operations.
 	text string
-	// target, unless the text names its object itself.
+	// target, nil if the text itself names its object.
 	target *types.Selector
-	// wanted is the object that it is for, in words.
+	// wanted describes the object that it is for.
 	wanted string
 	// kind and name as written, which may be regular expressions.
 	kind, name string
-	// find selects the objects that it is for.
+	// find selects the objects that it applies to.
 	find types.Selector
 }
 
-// parsePatches reads the files of the operator: each has objects, which are strategic merge
+// parsePatches parses the operator's files: each has either objects, which are strategic merge
 // patches, or patches with a target in the form of a Kustomization's field `patches`.
 func parsePatches(o Overlay) ([]patch, error) {
 	var all []patch
@@ -50,7 +50,7 @@ func parsePatches(o Overlay) ([]patch, error) {
 	return all, errors.Join(errs...)
 }
 
-// yamlLine is how the YAML library says where an error is.
+// yamlLine is the YAML library's prefix for the position of an error.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 func parseFile(f region.Patch, namespace string) ([]patch, error) {
@@ -127,7 +127,7 @@ func parseObject(file string, n *yaml.Node, namespace string) (patch, error) {
 	if ns := object.Metadata.Namespace; ns != "" && ns != namespace {
 		return patch{}, fmt.Errorf("%s: namespace %q: the cluster's objects are in %s; leave the namespace out", where, ns, namespace)
 	}
-	remove(field(n, "metadata"), "namespace") // the base's objects have none yet
+	remove(field(n, "metadata"), "namespace") // the base's objects have no namespace yet
 	var text bytes.Buffer
 	if err := yaml.NewEncoder(&text).Encode(n); err != nil {
 		return patch{}, fmt.Errorf("%s: %w", where, err)
@@ -155,7 +155,7 @@ func parseTargeted(file string, n *yaml.Node, namespace string) (patch, error) {
 		return patch{}, fmt.Errorf("%s: the patch needs the fields target (kind, name, …) and patch", where)
 	}
 	if text.Kind != yaml.ScalarNode {
-		return patch{}, fmt.Errorf("%s:%d: patch must be text, as in a kustomization.yaml: write `patch: |-` and indent what follows", file, text.Line)
+		return patch{}, fmt.Errorf("%s:%d: patch must be text, as in a kustomization.yaml: write `patch: |-` and indent the lines below it", file, text.Line)
 	}
 	var s struct {
 		Group, Version, Kind, Name, Namespace string
@@ -200,8 +200,8 @@ func describe(s types.Selector) string {
 	return strings.Join(parts, " ")
 }
 
-// checkTargets refuses patches that match nothing: a patch that has no effect is a mistake, or the object that it was made for is
-// gone since an upgrade.
+// checkTargets refuses patches that match nothing: a patch without effect is a mistake, or an
+// upgrade has removed the object that it was written for.
 func checkTargets(disk filesys.FileSystem, patches []patch) error {
 	base, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, baseDir)
 	if err != nil {
@@ -239,7 +239,7 @@ func checkTargets(disk filesys.FileSystem, patches []patch) error {
 	return errors.Join(errs...)
 }
 
-// field of a mapping, nil if it has none.
+// field returns a field of a mapping, nil if it is missing.
 func field(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

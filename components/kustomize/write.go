@@ -15,15 +15,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names in what Write emits.
+// Names of the files that Write emits.
 const (
 	baseName    = "base"
 	overlayName = "overlay"
 	ownObjects  = "objects.yaml"
 )
 
-// Write emits the base and the overlay as folders from which `kustomize build overlay` makes the
-// objects of Build and the others: what Build does after Kustomize is written as further patches.
+// Write emits the base and the overlay as folders from which `kustomize build overlay` builds the
+// objects of Build and the others: the changes that Build makes after Kustomize are written as
+// further patches.
 func Write(base fs.FS, o Overlay, others []*unstructured.Unstructured, emit func(name string, content []byte) error) error {
 	disk, err := load(base)
 	if err != nil {
@@ -52,7 +53,7 @@ func Write(base fs.FS, o Overlay, others []*unstructured.Unstructured, emit func
 			return fmt.Errorf("%s %s: %w", u.GetKind(), u.GetName(), err)
 		}
 		if p != nil {
-			// Patches come before names get their digests.
+			// Apply patches before names get their digests.
 			p.Target.Name = regexp.QuoteMeta(built.Resources()[i].OrgId().Name)
 			k.Patches = append(k.Patches, *p)
 		}
@@ -91,14 +92,14 @@ func writeBase(base fs.FS, emit func(name string, content []byte) error) error {
 	})
 }
 
-// operation of a JSON patch (RFC 6902).
+// operation is an operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
 }
 
-// finishing is a patch that does what finish does, nil if that is nothing.
+// finishing returns a patch with the same effect as finish, nil if there is none.
 func (o Overlay) finishing(u *unstructured.Unstructured) (*types.Patch, error) {
 	finished := u.DeepCopy()
 	if err := o.finish(finished); err != nil {

@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Action on an object.
+// Action is an action on an object.
 type Action string
 
 // Actions.
@@ -25,31 +25,33 @@ const (
 	ActionNone    Action = "none"
 	ActionCreate  Action = "create"
 	ActionUpdate  Action = "update"
-	ActionReplace Action = "replace" // what differs can't be changed in place
+	ActionReplace Action = "replace" // the difference can't be applied in place
 	ActionDelete  Action = "delete"
 )
 
-// Change of an object.
+// Change is a change of one object.
 type Change struct {
 	Action Action  `json:"action"`
 	Object Ref     `json:"object"`
 	Fields []Field `json:"fields,omitempty"`
-	// Consequence is what follows for those who use it.
+	// Consequence is the effect on users of the object.
 	Consequence string `json:"consequence,omitempty"`
 
 	live, result *unstructured.Unstructured
 }
 
-// Field that differs. Without an old value it is new, without a new one it goes.
+// Field is a field that differs. An empty old value means that it is added, an empty new one that
+// it is removed.
 type Field struct {
 	Path string `json:"path"`
 	Old  string `json:"old,omitempty"`
 	New  string `json:"new,omitempty"`
-	// Effects say when a field of the Region takes effect.
+	// Effects say when changes of a Region's field take effect.
 	Effects []region.Effect `json:"effects,omitempty"`
 }
 
-// NewChange of an object as it is to what it will be, either of which may be nil, with what follows from it.
+// NewChange returns the change from the live object to the resulting one, either of which may be
+// nil, with its consequence.
 func NewChange(action Action, live, result *unstructured.Unstructured) Change {
 	of := result
 	if of == nil {
@@ -75,7 +77,7 @@ func Compare(ctx context.Context, c client.Client, o *unstructured.Unstructured)
 	}
 	result, err := serverSide(ctx, c, o, client.DryRunAll)
 	switch {
-	case live == nil && apierrors.IsNotFound(err): // neither is its namespace, which is applied before
+	case live == nil && apierrors.IsNotFound(err): // its namespace does not exist yet either; it is applied first
 		return NewChange(ActionCreate, nil, o), nil
 	case live != nil && unchangeable(err):
 		if err := creatable(ctx, c, o); err != nil {
@@ -92,13 +94,15 @@ func Compare(ctx context.Context, c client.Client, o *unstructured.Unstructured)
 	return NewChange(ActionUpdate, live, result), nil
 }
 
-// References are the Secrets and ConfigMaps that a changed object names, before and after.
+// References returns the Secrets and ConfigMaps that a changed object names, before and after the
+// change.
 func (c Change) References() (before, after []corev1.TypedLocalObjectReference) {
 	return references(c.live.Object), references(c.result.Object)
 }
 
-// unchangeable tells whether the API server refuses because fields may not be changed. It has no reason of its own for that,
-// only words: "field is immutable", and for a StatefulSet "updates to statefulset spec for fields other than … are forbidden".
+// unchangeable reports whether the API server refused because fields are immutable. It has no
+// reason code for that, only messages: "field is immutable", and for a StatefulSet "updates to
+// statefulset spec for fields other than … are forbidden".
 func unchangeable(err error) bool {
 	if !apierrors.IsInvalid(err) {
 		return false
@@ -109,7 +113,8 @@ func unchangeable(err error) bool {
 // bookkeeping of the API server does not count as a difference.
 var bookkeeping = []string{"managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink"}
 
-// Diff lists the fields in which an object differs from what the API server would make of it. Secrets are not shown.
+// Diff lists the fields in which the live object differs from the result of a dry run. Values of
+// secrets are not shown.
 func Diff(live, result *unstructured.Unstructured) []Field {
 	d := &differ{secret: live.GetKind() == "Secret"}
 	for _, k := range keys(live.Object, result.Object) {
@@ -163,7 +168,8 @@ func (d *differ) compare(path string, a, b any) {
 	d.fields = append(d.fields, Field{Path: path, Old: old, New: now})
 }
 
-// lists are compared by the names of their elements if they have names, as those of containers and volumes, else by index.
+// lists compares lists by the names of their elements if they have names, like containers and
+// volumes, else by index.
 func (d *differ) lists(path string, a, b []any) {
 	x, named := byName(a)
 	y, otherNamed := byName(b)
@@ -216,16 +222,16 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// text of a value; maps have their keys sorted.
+// text returns a value as text; keys of maps are sorted.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Sprint(v) // what came as JSON goes as JSON
+		return fmt.Sprint(v) // can't happen: the value was decoded from JSON
 	}
 	return string(b)
 }
 
-// maxShown bounds values in a plan, in characters.
+// maxShown is the maximum length of a value in a plan, in characters.
 const maxShown = 160
 
 func shown(v any) string {

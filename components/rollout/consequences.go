@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// consequence of a change for pods and their users.
+// consequence says how a change affects pods and their users.
 func consequence(c Change) string {
 	kind, name := c.Object.Kind, c.Object.Name
 	switch c.Action {
@@ -38,7 +38,7 @@ func updateConsequence(c Change) string {
 		before, _, _ := unstructured.NestedFieldNoCopy(c.live.Object, "spec", "replicas")
 		after, _, _ := unstructured.NestedFieldNoCopy(c.result.Object, "spec", "replicas")
 		if text(before) != text(after) {
-			return fmt.Sprintf("it is scaled from %s to %s pods, running pods are kept", text(before), text(after))
+			return fmt.Sprintf("it is scaled from %s to %s pods; running pods are kept", text(before), text(after))
 		}
 		return ""
 	}
@@ -52,7 +52,8 @@ func updateConsequence(c Change) string {
 	return fmt.Sprintf("pods of %s restart one by one; each is unavailable until it is ready again", name)
 }
 
-// RestartsPods tells whether a change makes new pods of a workload: it does if their template differs.
+// RestartsPods reports whether a change replaces pods of a workload: it does if their template
+// differs.
 func (c Change) RestartsPods() bool {
 	switch c.Object.Kind {
 	case "Deployment", "StatefulSet", "DaemonSet":

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// prunable kinds, besides those of desired objects. Kinds that hold data are not among them: namespaces and claims of volumes.
+// prunable lists the prunable kinds besides those of desired objects. Kinds that hold data are not
+// among them: namespaces and volume claims.
 var prunable = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"},
 	{Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "ServiceAccount"},
@@ -25,19 +26,20 @@ var prunable = []schema.GroupVersionKind{
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 }
 
-// kept are kinds that are never pruned, desired or not.
+// kept lists kinds that are never pruned, desired or not.
 var kept = []string{"Namespace", "PersistentVolumeClaim", "PersistentVolume"}
 
-// Owned are the objects that may be pruned: those of a namespace that bear all of the labels, but what is always kept.
+// Owned selects the objects that may be pruned: those in a namespace with all of the labels, except
+// for Kept.
 type Owned struct {
 	Namespace string
 	Labels    map[string]string
 	Kept      []Ref
 }
 
-// Prune deletes what was made before and is not desired any more, and returns it. Configuration
-// that a pod, or an earlier ReplicaSet that one could go back to, still uses is left for a later
-// time; that of pods which stop goes with them.
+// Prune deletes owned objects that are no longer desired, and returns them. Configuration that is
+// still used by a pod, or by an earlier ReplicaSet as a target for rollback, is left for a later
+// time; configuration of pods that stop is deleted with them.
 func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Ref, error) {
 	found, err := undesired(ctx, c, owned, desired)
 	if err != nil {
@@ -55,7 +57,7 @@ func Prune(ctx context.Context, c client.Client, owned Owned, desired []*unstruc
 	return pruned, nil
 }
 
-// Deletions are the changes that Prune would make.
+// Deletions returns the changes that Prune would make.
 func Deletions(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]Change, error) {
 	found, err := undesired(ctx, c, owned, desired)
 	if err != nil {
@@ -72,7 +74,7 @@ func Deletions(ctx context.Context, c client.Client, owned Owned, desired []*uns
 	return changes, nil
 }
 
-// undesired lists what Prune would delete, sorted by kind as above, then name.
+// undesired lists the objects that Prune would delete, sorted by kind as above, then name.
 func undesired(ctx context.Context, c client.Client, owned Owned, desired []*unstructured.Unstructured) ([]metav1.PartialObjectMetadata, error) {
 	keep := map[Ref]bool{}
 	kinds := slices.Clone(prunable)
@@ -110,10 +112,10 @@ func undesired(ctx context.Context, c client.Client, owned Owned, desired []*uns
 	return slices.DeleteFunc(all, func(o metav1.PartialObjectMetadata) bool { return used[RefOf(&o)] }), nil
 }
 
-// usedConfigs are the Secrets and ConfigMaps that pods of a namespace use, or ReplicaSets would use
-// for pods. Pods that are ending, and those of workloads that are to go, need theirs no more: they
-// have mounted them, and none of them starts again. Counted, they would keep their configuration
-// from being deleted with them, and the next plan would show it.
+// usedConfigs returns the Secrets and ConfigMaps that pods of a namespace use, or that ReplicaSets
+// would use for pods. Terminating pods, and those of workloads that will be deleted, are not
+// counted: they have mounted their configuration, and none of them starts again. Counting them
+// would keep their configuration from being deleted with them, and the next plan would show it.
 func usedConfigs(ctx context.Context, c client.Client, namespace string, going []metav1.PartialObjectMetadata) (map[Ref]bool, error) {
 	gone := map[types.UID]bool{}
 	for _, o := range going {
@@ -141,9 +143,9 @@ func usedConfigs(ctx context.Context, c client.Client, namespace string, going [
 	return used, nil
 }
 
-// references to Secrets and ConfigMaps anywhere in a pod or a template. Fields that name one in a
-// core/v1 PodSpec are secretName (volumes), and name below secret, secretRef, secretKeyRef,
-// configMap, configMapRef, configMapKeyRef, imagePullSecrets.
+// references finds references to Secrets and ConfigMaps anywhere in a pod or a template. In a
+// core/v1 PodSpec, the fields that name one are secretName (volumes), and name below secret,
+// secretRef, secretKeyRef, configMap, configMapRef, configMapKeyRef, imagePullSecrets.
 func references(v any) []corev1.TypedLocalObjectReference {
 	var all []corev1.TypedLocalObjectReference
 	add := func(kind string, v any) {

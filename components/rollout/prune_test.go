@@ -18,8 +18,9 @@ import (
 	"regiond.dev/regiond/components/rollout"
 )
 
-// TestPruneTakesConfigurationOfWhatStops: what is left when Prune is done is what is used, so that a plan after it is empty.
-func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
+// TestPruneDeletesConfigurationOfStoppedPods: Prune leaves only configuration in use, so that the
+// next plan is empty.
+func TestPruneDeletesConfigurationOfStoppedPods(t *testing.T) {
 	labels := map[string]string{"example.com/cluster": "lab"}
 	meta := func(name, owner string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Namespace: "openstack-lab", Name: name, UID: types.UID(name)}
@@ -64,6 +65,6 @@ func TestPruneTakesConfigurationOfWhatStops(t *testing.T) {
 		t.Errorf("pruned %v, want %v", got, want)
 	}
 	if again, err := rollout.Prune(t.Context(), c, owned, nil); err != nil || len(again) > 0 {
-		t.Errorf("the second time: pruned %s, %v; a plan would have shown it", fmt.Sprint(again), err)
+		t.Errorf("the second time: pruned %s, %v; want nothing, or a plan would show it", fmt.Sprint(again), err)
 	}
 }

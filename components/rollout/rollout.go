@@ -1,9 +1,9 @@
-// Package rollout brings Kubernetes objects to what is declared: it compares and applies them, says
-// what a workload waits for, and prunes what is no longer declared. It knows of no component in
-// particular.
+// Package rollout reconciles Kubernetes objects with their declaration: it compares and applies
+// them, says what a workload is waiting for, and prunes objects that are no longer declared. It is
+// independent of any component.
 //
-// What differs is asked of the API server by a server-side apply, dry or not: it knows defaults, owners of fields and what may
-// not be changed. An apply that changes nothing writes nothing.
+// The API server computes differences by server-side apply, dry-run or not: it knows defaults,
+// field owners and immutable fields. An apply that changes nothing writes nothing.
 package rollout
 
 import (
@@ -39,9 +39,9 @@ func RefOf(o client.Object) Ref {
 	return Ref{Kind: o.GetObjectKind().GroupVersionKind().Kind, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Apply applies objects in their order and returns those that were written. Fields that others changed are taken over: the
-// declaration decides. An object that can't be changed is replaced, except for Jobs: they are named by
-// what they do, and one that is there is left alone.
+// Apply applies objects in order and returns those that were written. Fields that others changed
+// are overwritten: the declaration wins. An object that can't be changed is replaced, except for
+// Jobs: their names depend on what they do, and an existing one is left alone.
 func Apply(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) ([]Ref, error) {
 	var written []Ref
 	for _, o := range objects {
@@ -70,7 +70,7 @@ func applyOne(ctx context.Context, c client.Client, o *unstructured.Unstructured
 			return false, err
 		}
 		if err := remove(ctx, c, live); err != nil {
-			return false, fmt.Errorf("it can't be changed and is to be replaced: %w", err)
+			return false, fmt.Errorf("it can't be changed in place, and its replacement was refused: %w", err)
 		}
 		result, err = serverSide(ctx, c, o)
 	}
@@ -80,10 +80,10 @@ func applyOne(ctx context.Context, c client.Client, o *unstructured.Unstructured
 	return live == nil || live.GetResourceVersion() != result.GetResourceVersion(), nil
 }
 
-// done says whether an existing object is left alone: a Job is not run twice.
+// done reports whether an existing object is left alone: a Job does not run twice.
 func done(live *unstructured.Unstructured) bool { return live.GetKind() == "Job" }
 
-// get returns the object as it is, nil if there is none.
+// get returns the live object, nil if there is none.
 func get(ctx context.Context, c client.Client, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(o.GroupVersionKind())
@@ -94,15 +94,15 @@ func get(ctx context.Context, c client.Client, o *unstructured.Unstructured) (*u
 	return live, err
 }
 
-// serverSide applies a copy of an object and returns what the API server made of it.
+// serverSide applies a copy of an object and returns the result.
 func serverSide(ctx context.Context, c client.Client, o *unstructured.Unstructured, opts ...client.ApplyOption) (*unstructured.Unstructured, error) {
 	result := o.DeepCopy()
 	opts = append(opts, client.FieldOwner(region.FieldManager), client.ForceOwnership)
 	return result, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(result), opts...)
 }
 
-// creatable is nil if the API server would accept the object as a new one. Nothing is deleted to
-// make room for one that it refuses.
+// creatable returns nil if the API server would accept the object as a new one. No object is
+// deleted for a replacement that would be refused.
 func creatable(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
 	other := o.DeepCopy()
 	other.SetName(o.GetName() + "-x")
@@ -110,10 +110,12 @@ func creatable(ctx context.Context, c client.Client, o *unstructured.Unstructure
 	return err
 }
 
-// removeTimeout bounds the wait for a deleted object to be gone. Its pods, unless they are kept, end later.
+// removeTimeout bounds the wait for a deleted object to be gone. Its pods, unless they are kept,
+// terminate later.
 const removeTimeout = time.Minute
 
-// remove deletes an object and waits until it is gone. The pods of a StatefulSet are kept, to be adopted by the next one.
+// remove deletes an object and waits until it is gone. The pods of a StatefulSet are kept; its
+// replacement adopts them.
 func remove(ctx context.Context, c client.Client, live *unstructured.Unstructured) error {
 	propagation := metav1.DeletePropagationBackground
 	if live.GetKind() == "StatefulSet" {

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ReplaceStuck deletes the pod that keeps a StatefulSet from its update revision, if there is one,
-// and returns its name. Kubernetes replaces pods in order and waits for each to be ready: one that
-// crashes by its template is never replaced, also after the template was corrected
+// ReplaceStuck deletes the pod that blocks a StatefulSet's update, if there is one, and returns its
+// name. Kubernetes replaces pods in order and waits for each to be ready: a pod that crashes
+// because of its template is never replaced, even after the template has been corrected
 // (https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#forced-rollback).
 func ReplaceStuck(ctx context.Context, c client.Client, o *unstructured.Unstructured) (string, error) {
 	set := &appsv1.StatefulSet{}
@@ -35,7 +35,8 @@ func ReplaceStuck(ctx context.Context, c client.Client, o *unstructured.Unstruct
 	if p == nil {
 		return "", nil
 	}
-	// By its resourceVersion: one that became ready meanwhile is replaced by Kubernetes itself.
+	// With its resourceVersion as precondition: Kubernetes itself replaces a pod that has become ready
+	// meanwhile.
 	err = c.Delete(ctx, p, client.Preconditions{UID: &p.UID, ResourceVersion: &p.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("replace pod %s/%s of an older revision, which is not ready: %w", p.Namespace, p.Name, err)
@@ -43,8 +44,9 @@ func ReplaceStuck(ctx context.Context, c client.Client, o *unstructured.Unstruct
 	return p.Name, nil
 }
 
-// stuck is the pod with the highest ordinal, which is where an update begins, that is not ready and of an older revision than its
-// StatefulSet's. While one ends, and until the controller of StatefulSets has seen the change, there is none.
+// stuck returns the pod with the highest ordinal, where an update begins, that is not ready and has
+// an older revision than its StatefulSet. It returns nil while a pod is terminating, and until the
+// StatefulSet controller has observed the change.
 func stuck(set *appsv1.StatefulSet, pods []corev1.Pod) *corev1.Pod {
 	strategy := set.Spec.UpdateStrategy
 	if set.Status.UpdateRevision == "" || set.Status.ObservedGeneration < set.Generation || !set.DeletionTimestamp.IsZero() ||

@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/components/rollout"
 )
 
-// TestReplaceStuck: only a pod that Kubernetes will not replace itself is deleted.
+// TestReplaceStuck: only a pod that Kubernetes would not replace itself is deleted.
 func TestReplaceStuck(t *testing.T) {
 	pod := func(n int, revision string, ready bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: fmt.Sprintf("rabbitmq-%d", n), UID: types.UID(fmt.Sprint("pod-", n)),
@@ -79,6 +79,6 @@ func TestReplaceStuck(t *testing.T) {
 	}
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	if got, err := rollout.ReplaceStuck(t.Context(), c, object(t, "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: gone, namespace: x}")); got != "" || err != nil {
-		t.Errorf("a StatefulSet that is not there: %q, %v", got, err)
+		t.Errorf("a StatefulSet that does not exist: got %q, %v; want nothing", got, err)
 	}
 }

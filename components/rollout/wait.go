@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Progress says what a workload waits for, "" if it is there as declared: it is rolled out, or its Job complete.
+// Progress says what a workload is waiting for; "" if it is as declared, that is, rolled out or,
+// for a Job, complete.
 func Progress(ctx context.Context, c client.Reader, live *unstructured.Unstructured) (string, error) {
 	p, err := progressOf(live)
 	if err != nil || p.waits == "" {
@@ -33,10 +34,10 @@ func Progress(ctx context.Context, c client.Reader, live *unstructured.Unstructu
 	return fmt.Sprintf("%s: %s%s", live.GetName(), p.waits, why), nil
 }
 
-// progress of a workload.
+// progress is the progress of a workload.
 type progress struct {
 	waits string
-	// selector of the pods that say more, nil if none do.
+	// selector of the pods that explain it, nil if none do.
 	selector *metav1.LabelSelector
 }
 
@@ -74,7 +75,7 @@ func progressOf(live *unstructured.Unstructured) (progress, error) {
 		st.AvailableReplicas, st.Replicas), d.Spec.Selector}, nil
 }
 
-// desiredReplicas of a workload; without a number there is one.
+// desiredReplicas returns the number of replicas; the default is one.
 func desiredReplicas(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
@@ -82,17 +83,17 @@ func desiredReplicas(replicas *int32) int32 {
 	return *replicas
 }
 
-// rollout says what a workload waits for, "" if it is rolled out.
+// rollout says what a workload is waiting for, "" if it is rolled out.
 func rollout(generation, observed int64, want, updated, available, all int32) string {
 	switch {
 	case observed < generation:
-		return "its controller has not seen the change yet"
+		return "its controller has not observed the change yet"
 	case updated < want:
 		return fmt.Sprintf("%d of %d pods have been replaced", updated, want)
 	case available < want:
 		return fmt.Sprintf("%d of %d pods ready", available, want)
 	case all > want:
-		return fmt.Sprintf("%d old pods are still to end", all-want)
+		return fmt.Sprintf("%d old pods are still terminating", all-want)
 	}
 	return ""
 }
@@ -116,7 +117,7 @@ func jobProgress(live *unstructured.Unstructured) (progress, error) {
 	}
 	waits := "it has not started"
 	if j.Status.Active > 0 {
-		waits = "it runs"
+		waits = "it is running"
 	}
 	if j.Status.Failed > 0 {
 		waits += fmt.Sprintf(", %d attempts have failed", j.Status.Failed)
@@ -124,7 +125,7 @@ func jobProgress(live *unstructured.Unstructured) (progress, error) {
 	return progress{waits, j.Spec.Selector}, nil
 }
 
-// podsWait explains by the youngest pod that is not ready what it waits for.
+// podsWait says what the youngest pod that is not ready is waiting for.
 func podsWait(ctx context.Context, c client.Reader, namespace string, s *metav1.LabelSelector) (string, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil || selector.Empty() {
@@ -145,10 +146,10 @@ func podsWait(ctx context.Context, c client.Reader, namespace string, s *metav1.
 	return "", nil
 }
 
-// podWaits says what a pod waits for, "" if it is ready or ended well.
+// podWaits says what a pod is waiting for, "" if it is ready or has succeeded.
 func podWaits(p corev1.Pod) string {
 	if !p.DeletionTimestamp.IsZero() {
-		return "pod " + p.Name + " is ending"
+		return "pod " + p.Name + " is terminating"
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -163,11 +164,11 @@ func podWaits(p corev1.Pod) string {
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		if s.State.Running != nil && !s.Ready {
-			return fmt.Sprintf("container %s runs since %s, but its probe does not succeed yet", s.Name, s.State.Running.StartedAt.UTC().Format(time.TimeOnly))
+			return fmt.Sprintf("container %s has been running since %s, but its probe has not succeeded yet", s.Name, s.State.Running.StartedAt.UTC().Format(time.TimeOnly))
 		}
 	}
 	if len(statuses) == 0 && p.Status.Phase == corev1.PodPending {
-		return "pod " + p.Name + " is being started"
+		return "pod " + p.Name + " is starting"
 	}
 	return ""
 }
@@ -196,7 +197,7 @@ func containerWaits(s corev1.ContainerStatus) string {
 }
 
 func ended(t *corev1.ContainerStateTerminated) string {
-	why := fmt.Sprintf("ended with status %d", t.ExitCode)
+	why := fmt.Sprintf("exited with status %d", t.ExitCode)
 	if t.Reason != "" && t.Reason != "Error" {
 		why += " (" + t.Reason + ")"
 	}
@@ -206,7 +207,8 @@ func ended(t *corev1.ContainerStateTerminated) string {
 	return why
 }
 
-// maxMessage bounds the quotation of a container's message, in characters. The end says why the container ended.
+// maxMessage is the maximum length of a quoted message of a container, in characters. Its end says
+// why the container exited.
 const maxMessage = 300
 
 func oneLine(s string) string {

@@ -26,14 +26,14 @@ func TestPodWaits(t *testing.T) {
 		{"ready", status(corev1.ContainerStatus{Name: "a", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), ""},
 		{"image", status(corev1.ContainerStatus{Name: "api", State: waiting("ImagePullBackOff", "Back-off pulling image x: not found")}), "container api: ImagePullBackOff: Back-off pulling image x: not found"},
 		{"crash", status(corev1.ContainerStatus{Name: "api", State: waiting("CrashLoopBackOff", "back-off 5m"),
-			LastTerminationState: corev1.ContainerState{Terminated: ended("Traceback\n  no such option: x")}}), "container api: CrashLoopBackOff; before, it ended with status 1: Traceback no such option: x"},
+			LastTerminationState: corev1.ContainerState{Terminated: ended("Traceback\n  no such option: x")}}), "container api: CrashLoopBackOff; before, it exited with status 1: Traceback no such option: x"},
 		{"init", corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: "sync", State: corev1.ContainerState{Terminated: ended("no table")}}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "api", State: waiting("PodInitializing", "")}}}, "container sync: ended with status 1: no table"},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "api", State: waiting("PodInitializing", "")}}}, "container sync: exited with status 1: no table"},
 		{"probe", status(corev1.ContainerStatus{Name: "api", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC))}}}),
-			"container api runs since 10:00:00, but its probe does not succeed yet"},
+			"container api has been running since 10:00:00, but its probe has not succeeded yet"},
 		{"no host", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes: Insufficient memory"}}},
 			"no host for its pod: 0/1 nodes: Insufficient memory"},
-		{"new", corev1.PodStatus{Phase: corev1.PodPending}, "pod p is being started"},
+		{"new", corev1.PodStatus{Phase: corev1.PodPending}, "pod p is starting"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := rollout.PodWaits(corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: tt.pod}); got != tt.want {
