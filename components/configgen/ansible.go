@@ -11,9 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Ansible writes a playbook with templates and variables for a cluster's roles and the given nodes: the same files, rendered by Ansible.
-// Plain values are variables of the group openstack_NAME, those in which nodes differ are each host's, secrets are in files of their
-// own. It iterates over the nodes twice and keeps none in memory.
+// Ansible writes a playbook with templates and variables for a cluster's roles and the given nodes:
+// the same files, rendered by Ansible. Plain values are variables of the group openstack_NAME,
+// values in which nodes differ are host variables, and secrets are in separate files. It iterates
+// over the nodes twice and keeps none in memory.
 func (s *Source) Ansible(c Cluster, nodes []Node, emit Emit) error {
 	v, _, err := s.Values(c)
 	if err != nil {
@@ -35,15 +36,15 @@ type ansible struct {
 	emit   Emit
 	nodes  []Node
 	group  string
-	// varies are the leaves in which nodes differ from the cluster, hidden those of them that are secret, booleans those that are true or
-	// false somewhere.
+	// varies has the leaves in which nodes differ from the cluster, hidden the secret ones among them,
+	// booleans those that are true or false anywhere.
 	varies, hidden, booleans map[string]bool
-	// options that nodes or the cluster set, and by how many nodes.
+	// options that nodes or the cluster set, and the number of nodes that set each.
 	options map[string]*setOption
 	counts  map[string]int
 }
 
-// key of a path in maps: names may have dots.
+// key returns the key of a path in maps: names may contain dots.
 func key(path []string) string { return strings.Join(path, "\x00") }
 
 // survey finds the leaves in which the nodes differ.
@@ -88,7 +89,7 @@ func (a *ansible) survey() error {
 	return nil
 }
 
-// hasBoolean reports whether a value is true or false, or has one in it.
+// hasBoolean reports whether a value is a boolean or contains one.
 func hasBoolean(v any) bool {
 	switch x := v.(type) {
 	case bool:
@@ -101,7 +102,7 @@ func hasBoolean(v any) bool {
 	return false
 }
 
-// differences are the leaves that a node has otherwise than its cluster.
+// differences calls f for the leaves in which a node differs from its cluster.
 func (v *Values) differences(cluster *Values, f func(path []string, leaf *node)) {
 	var walk func(own, other *node, path []string)
 	walk = func(own, other *node, path []string) {
@@ -134,10 +135,10 @@ func (a *ansible) groupVariables() error {
 	return a.variables(dir+"/secrets.yaml", a.note(), "openstack_secrets", hidden)
 }
 
-// note at the head of a file with secrets.
+// note returns the comment at the head of a file with secrets.
 func (a *ansible) note() string {
 	if a.values.cluster.Secrets == nil {
-		return "# Placeholders: put the secrets in, in the same tree, and encrypt the file with ansible-vault.\n"
+		return "# Placeholders: replace them with the secrets, in the same tree, and encrypt the file with ansible-vault.\n"
 	}
 	return ""
 }
@@ -192,7 +193,8 @@ func (a *ansible) variables(name, note, variable string, tree map[string]any) er
 	return a.emit(Output{Name: name, Content: slices.Concat([]byte(note), content)})
 }
 
-// variableNode is a value as Ansible's YAML 1.1 reads it. Strings that look like templates are marked, or Ansible would render them.
+// variableNode returns a value in YAML 1.1, which Ansible reads. Strings that look like templates
+// are marked, or Ansible would render them.
 func variableNode(v any) *yaml.Node {
 	switch x := v.(type) {
 	case map[string]any:
@@ -216,15 +218,15 @@ func variableNode(v any) *yaml.Node {
 	case float64:
 		s := printFloat(x)
 		if mantissa, exponent, ok := strings.Cut(s, "e"); ok && !strings.Contains(mantissa, ".") {
-			s = mantissa + ".0e" + exponent // YAML 1.1 has no number without a dot here
+			s = mantissa + ".0e" + exponent // YAML 1.1 requires a dot here
 		}
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: s}
 	}
-	s, _ := printed(v) // a whole number or a boolean
+	s, _ := printed(v) // an integer or a boolean
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: s}
 }
 
-// templates of a role, translated, below templates/ROLE.
+// templates writes the translated templates of a role below templates/ROLE.
 func (a *ansible) templates(role string) ([]*file, error) {
 	list := a.source.filesOf(role)
 	options, errs := a.source.setByValues(list, a.values.root)
@@ -263,7 +265,7 @@ func (a *ansible) templates(role string) ([]*file, error) {
 	return list, nil
 }
 
-// differ reports whether nodes differ in a leaf, or in one below a mapping.
+// differ reports whether nodes differ in a leaf, or in a leaf below a mapping.
 func (a *ansible) differ(p []string) bool {
 	if a.varies[key(p)] {
 		return true
@@ -284,11 +286,12 @@ type play struct {
 	Handlers []task `yaml:"handlers,omitempty"`
 }
 
-// task is one module's call with its name, "when" and "notify".
+// task is a module call with its name, "when" and "notify".
 type task map[string]any
 
-// playbook places each role's files, and on compute nodes enables and starts the services and restarts those whose files changed.
-// openstack_root puts the files below a folder, without owners, to be looked at first; then no service is touched.
+// playbook places each role's files, and on compute nodes enables and starts the services and
+// restarts those whose files changed. openstack_root puts the files below a folder, without owners,
+// for review; no service is touched then.
 func (a *ansible) playbook() error {
 	var plays []play
 	inventory := map[string]any{}
@@ -330,13 +333,14 @@ func (a *ansible) playbook() error {
 	return a.yaml("playbook.yaml", plays)
 }
 
-// services adds what starts them: handlers for those whose files changed, in the order of services.yaml, then all of them. Handlers
-// come first, so that a service that is started here for the first time is started once.
+// services adds handlers for services whose files changed, in the order of services.yaml, and tasks
+// that start all services. Handlers run first, so that a service that starts for the first time
+// starts only once.
 func (a *ansible) services(p *play) {
 	const placed = "openstack_root is not defined"
 	p.Tasks = append(p.Tasks,
-		task{"name": "units are read", "ansible.builtin.systemd": map[string]any{"daemon_reload": true}, "when": placed},
-		task{"name": "services whose files changed", "ansible.builtin.meta": "flush_handlers"})
+		task{"name": "reload units", "ansible.builtin.systemd": map[string]any{"daemon_reload": true}, "when": placed},
+		task{"name": "restart services whose files changed", "ansible.builtin.meta": "flush_handlers"})
 	for _, s := range a.source.services {
 		unit := func(state string) map[string]any { return map[string]any{"name": s.Name, "state": state} }
 		p.Handlers = append(p.Handlers, task{"name": "restart " + s.Name, "when": placed, "ansible.builtin.systemd": unit("restarted")})
@@ -349,7 +353,8 @@ func (a *ansible) services(p *play) {
 	}
 }
 
-// readers are the handlers of the services of compute nodes that read a file. A reload does not take a changed unit over.
+// readers returns the handlers of the services of compute nodes that read a file. A reload does not
+// apply a changed unit.
 func (s *Source) readers(file string) []string {
 	handlers := []string{}
 	for _, service := range s.services {

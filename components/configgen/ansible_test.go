@@ -15,14 +15,14 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Debian's ansible makes the same bytes of the translated templates.
+// Debian's ansible renders the translated templates to the same bytes.
 func TestAnsibleRendersTheSameFiles(t *testing.T) {
 	real, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := mustSource(t, nil)
-	made.options = nil // names that no release has
+	made.options = nil // the test uses names that no release has
 	for name, tc := range map[string]struct {
 		s     *Source
 		c     Cluster
@@ -52,7 +52,8 @@ func TestAnsibleRendersTheSameFiles(t *testing.T) {
 	}
 }
 
-// runAnsible places the files of every host below OUT/HOST. Roles of pods get a host of their own name.
+// runAnsible places the files of every host below OUT/HOST. Each role of pods gets a host with the
+// role's name.
 func runAnsible(t *testing.T, s *Source, dir, out string) {
 	t.Helper()
 	var b strings.Builder

@@ -1,21 +1,21 @@
 package configgen
 
-// Output is a file of a target.
+// Output is an output file of a target.
 type Output struct {
 	// Name below the target's folder.
 	Name string
 	// Role and Node that it is for. Role is empty for files that all roles share.
 	Role, Node string
-	// File is the rendered file, of target apply only.
+	// File is the rendered file, for target apply only.
 	File    File
 	Content []byte
 }
 
-// Emit takes the files of a target, one after the other.
+// Emit receives the files of a target one by one.
 type Emit func(Output) error
 
-// Apply renders what regiond itself applies: ROLE/PATH for pods, nodes/NODE/PATH for nodes. It
-// keeps nothing of what it has emitted.
+// Apply renders the files that regiond itself applies: ROLE/PATH for pods, nodes/NODE/PATH for
+// nodes. It retains nothing that it has emitted.
 func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []*Problem, err error) {
 	v, warnings, err := s.Values(c)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Source) Apply(c Cluster, nodes []Node, emit Emit) (warnings []*Problem,
 		warnings = append(warnings, more...)
 		if err != nil {
 			errs = append(errs, err)
-			return nil // others may have errors of their own
+			return nil // the others may have errors, too
 		}
 		for _, f := range files {
 			if err := emit(Output{Name: dir + f.Path, Role: role, Node: v.node, File: f, Content: []byte(f.Content)}); err != nil {

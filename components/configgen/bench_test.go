@@ -8,7 +8,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// BenchmarkNode renders one node of a thousand, each with a value of its own.
+// BenchmarkNode renders one of a thousand nodes, each with its own value.
 func BenchmarkNode(b *testing.B) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {

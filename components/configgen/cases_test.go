@@ -13,7 +13,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// carried renders all files of a cluster with the templates that regiond carries. values are the operator's, as JSON.
+// carried renders all files of a cluster with regiond's own templates. values are the operator's,
+// as JSON.
 func carried(t *testing.T, values string) (files map[string]string, problems []*Problem) {
 	t.Helper()
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
@@ -43,7 +44,8 @@ func mustHave(t *testing.T, files map[string]string, name string, lines ...strin
 	}
 }
 
-// A list is one line for an option that is a list, and one line for each item for an option that may be given several times.
+// A list gives one line for a list option, and one line per item for an option that may be
+// repeated.
 func TestListOptions(t *testing.T) {
 	files, problems := carried(t, `{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["ComputeFilter", "ServerGroupAntiAffinityFilter"]},
 		"api": {"vendordata_providers": ["StaticJSON", "DynamicJSON"]}, "pci": {"alias": ["{\"name\": \"a\"}", "{\"name\": \"b, c\"}"]},
@@ -54,8 +56,8 @@ func TestListOptions(t *testing.T) {
 	mustHave(t, files, "nova/etc/nova/nova.conf", "enabled_filters = ComputeFilter,ServerGroupAntiAffinityFilter",
 		"vendordata_providers = StaticJSON,DynamicJSON", `alias = {"name": "a"}`, `alias = {"name": "b, c"}`, "cpu_model_extra_flags = ")
 	for values, want := range map[string]string{
-		`{"nova": {"conf": {"DEFAULT": {"max_concurrent_builds": [1, 2]}}}}`:      "is a list; the option takes one value: an integer of at least 0",
-		`{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["a,b"]}}}}`:  `item 1, "a,b", has a comma, at which oslo.config would split it`,
+		`{"nova": {"conf": {"DEFAULT": {"max_concurrent_builds": [1, 2]}}}}`:      "is a list; the option accepts one value: an integer of at least 0",
+		`{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["a,b"]}}}}`:  `item 1, "a,b", has a comma, and oslo.config would split it there`,
 		`{"nova": {"conf": {"filter_scheduler": {"enabled_filters": ["a\nb"]}}}}`: "has a line break",
 	} {
 		if _, problems := carried(t, values); len(problems) != 1 || !strings.Contains(problems[0].Message, want) {
@@ -64,7 +66,8 @@ func TestListOptions(t *testing.T) {
 	}
 }
 
-// A value that an option can't have is refused at its place, whether it is given below conf or as a value of the templates.
+// An invalid value of an option is refused at its place, whether it is given below conf or as a
+// value of the templates.
 func TestOptionsOfWrongTypes(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"reserved_host_memory_mb": "4G", "report_interval": "soon", "debug": "maybe", "virt_type": "vmx",
 		"cpu_allocation_ratio": "1e400", "conf": {"DEFAULT": {"max_concurrent_builds": "ten", "allow_resize_to_same_host": "maybe"},
@@ -75,7 +78,7 @@ func TestOptionsOfWrongTypes(t *testing.T) {
 		"nova.debug":                                  `is "maybe", must be true or false`,
 		"nova.virt_type":                              `is "vmx", must be one of "kvm", "qemu"`,
 		"nova.cpu_allocation_ratio":                   `is "1e400", must be a number of at least 0`,
-		"nova.conf.DEFAULT.max_concurrent_builds":     `[DEFAULT] max_concurrent_builds: "ten" is not an integer of at least 0, which nova of epoxy takes`,
+		"nova.conf.DEFAULT.max_concurrent_builds":     `[DEFAULT] max_concurrent_builds: "ten" is not an integer of at least 0, as nova of epoxy requires`,
 		"nova.conf.DEFAULT.allow_resize_to_same_host": `"maybe" is not true or false`,
 		"nova.conf.libvirt.cpu_mode":                  `"fast" is not one of`,
 	} {
@@ -99,7 +102,8 @@ func asErrors(problems []*Problem) (errs []error) {
 	return errs
 }
 
-// A dollar arrives as it was written, and an option's name at the beginning of a word stands for that option.
+// A dollar reaches the service as written, and a reference to an option at the beginning of a word
+// refers to that option.
 func TestDollarsInOptions(t *testing.T) {
 	files, problems := carried(t, `{"keystone": {"conf": {"ldap": {"url": "ldaps://ldap.example", "password": "Pa$w0rd"}}},
 		"nova": {"conf": {"DEFAULT": {"default_availability_zone": "az$debug", "metadata_listen": "$my_ip"}, "vnc": {"server_listen": "  $my_ip"}}}}`)
@@ -110,7 +114,7 @@ func TestDollarsInOptions(t *testing.T) {
 	mustHave(t, files, "nova/etc/nova/nova.conf", "default_availability_zone = az$$debug", "metadata_listen = $my_ip", `server_listen = "  $my_ip"`)
 }
 
-// Names are printed into files too.
+// Names are written into files, too.
 func TestNamesOfOptions(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"conf": {"x]\n[DEFAULT": {"debug": true}, "DEFAULT": {"debug = true\nuse_stderr": false}}}}`)
 	if len(problems) != 2 || !strings.Contains(problems[0].Message, "is not the name of an option") {
@@ -118,18 +122,19 @@ func TestNamesOfOptions(t *testing.T) {
 	}
 }
 
-// Options that say who a node is, where the broker and the database are, and with which password, are regiond's.
+// Options that identify a node, or locate and authenticate to the broker and the database, belong
+// to regiond.
 func TestOwnedOptions(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"conf": {"DEFAULT": {"host": "compute1", "my_ip": "10.0.0.1", "transport_url": "rabbit://guest:guest@localhost:5672/"},
 		"database": {"connection": "sqlite:////tmp/nova"}, "placement": {"username": "me", "valid_interfaces": "public"}}},
 		"keystone": {"conf": {"token": {"provider": "jws"}}}, "neutron": {"conf": {"ovs": {"bridge_mappings": "a:b"}}}}`)
 	for field, want := range map[string]string{
-		"nova.conf.DEFAULT.host":           "[DEFAULT] host: regiond sets this option itself: it says which node this is; remove it",
-		"nova.conf.DEFAULT.my_ip":          "it says which node this is",
-		"nova.conf.DEFAULT.transport_url":  "it has a secret that regiond keeps",
-		"nova.conf.database.connection":    "it has a secret that regiond keeps",
-		"nova.conf.placement.username":     "it says whose the password is that regiond keeps",
-		"keystone.conf.token.provider":     "regiond makes the keys",
+		"nova.conf.DEFAULT.host":           "[DEFAULT] host: regiond sets this option itself: it identifies this node; remove it",
+		"nova.conf.DEFAULT.my_ip":          "it identifies this node",
+		"nova.conf.DEFAULT.transport_url":  "it contains a secret that regiond manages",
+		"nova.conf.database.connection":    "it contains a secret that regiond manages",
+		"nova.conf.placement.username":     "it belongs to a password that regiond manages",
+		"keystone.conf.token.provider":     "regiond generates the keys",
 		"neutron.conf.ovs.bridge_mappings": "it follows from the cluster's physicalNetworks",
 	} {
 		if n := problemsOf(problems, field); len(n) != 1 || !strings.Contains(n[0].Message, want) {
@@ -141,20 +146,22 @@ func TestOwnedOptions(t *testing.T) {
 	}
 }
 
-// An option and the value that the templates print for it can't both be given: nobody would see which one is in force.
+// An option and the value that the templates print for it can't both be set: it would be unclear
+// which one is in force.
 func TestOptionBesideItsValue(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"reserved_host_memory_mb": 8192, "conf": {"DEFAULT": {"reserved_host_memory_mb": 512}}}}`)
-	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "[DEFAULT] reserved_host_memory_mb is given here as 512, and by "+
-		"spec.openstack.clusters[0].values.nova.reserved_host_memory_mb as 8192; keep one of them") {
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "[DEFAULT] reserved_host_memory_mb is set here to 512, and by "+
+		"spec.openstack.clusters[0].values.nova.reserved_host_memory_mb to 8192; keep one of them") {
 		t.Errorf("%v", problems)
 	}
 	if _, problems := carried(t, `{"nova": {"conf": {"DEFAULT": {"reserved_host_memory_mb": 512}}}}`); problems != nil {
-		t.Errorf("beside a default: %v", problems)
+		t.Errorf("with a default: got %v, want no problem", problems)
 	}
 }
 
-// Each mistake is told once, though pods and nodes have the option, and all are told at once.
-func TestMistakesAreToldOnce(t *testing.T) {
+// Each mistake is reported once, although pods and nodes have the option, and all are reported
+// together.
+func TestMistakesAreReportedOnce(t *testing.T) {
 	_, problems := carried(t, `{"nova": {"virt_tpye": "qemu", "conf": {"DEFAULT": {"cpu_alocation_ratio": 3,
 		"default_log_levels": "amqp=WARN,\n sqlalchemy=WARN"}}}}`)
 	for field, want := range map[string]string{
@@ -171,7 +178,8 @@ func TestMistakesAreToldOnce(t *testing.T) {
 	}
 }
 
-// A size is bytes or has a unit; a fraction, usual elsewhere, would end the broker.
+// A size is in bytes or has a unit; a fraction, which is common elsewhere, would stop the broker
+// from starting.
 func TestSizes(t *testing.T) {
 	for value, good := range map[string]bool{`0.4`: false, `536870912`: true, `"512MB"`: true, `"1GiB"`: true, `"512 MB"`: false, `12`: false,
 		`"512mb"`: false, `"1G\nlog.file = /x"`: false} {
@@ -182,7 +190,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// Nothing that an operator writes gets out of the place in a file where it is printed.
+// No operator's value can escape its position in a file.
 func TestValuesStayWithinTheirPlace(t *testing.T) {
 	for values, want := range map[string]string{
 		`{"openvswitch": {"other_config": ["a='; reboot; '"]}}`:               "item 1 is",
@@ -204,16 +212,17 @@ func TestValuesStayWithinTheirPlace(t *testing.T) {
 		`ovs-vsctl --timeout=60 --no-wait set Open_vSwitch . 'other_config:dpdk-extra="-a 0000:01:00.0, --no-huge"'`)
 }
 
-// The files refuse by themselves what a declaration must not have, should it get so far.
+// The formats of files refuse invalid values themselves, in case validation of the declaration
+// missed them.
 func TestFormatsGuardTheirFiles(t *testing.T) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for network, want := range map[region.PhysicalNetwork]string{
-		{Name: "a", Interface: "eth0'; reboot; '"}: "has characters that mean something in a file of the format shell (openstack/openvswitch/bridges:",
-		{Name: "a; reboot", Interface: "eth0"}:     "has characters that mean something in a file of the format shell",
-		{Name: "a$my_ip", Interface: "eth0"}:       "has a dollar, which oslo.config would replace",
+		{Name: "a", Interface: "eth0'; reboot; '"}: "has characters with a special meaning in format shell (openstack/openvswitch/bridges:",
+		{Name: "a; reboot", Interface: "eth0"}:     "has characters with a special meaning in format shell",
+		{Name: "a$my_ip", Interface: "eth0"}:       "has a dollar, which oslo.config would substitute",
 		{Name: "a", Interface: "eth0\nreboot"}:     "has a line break",
 	} {
 		c := realCluster(t, s, region.ReleaseEpoxy)
@@ -228,7 +237,7 @@ func TestFormatsGuardTheirFiles(t *testing.T) {
 	}
 }
 
-// In quotes a value may have any character but those that end them.
+// A quoted value may have any character except those that end the quotes.
 func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
 	files := fstest.MapFS{}
 	err := fs.WalkDir(templates.FS, ".", func(name string, d fs.DirEntry, err error) error {
@@ -249,7 +258,7 @@ func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"eth0; reboot": "", "eth0'; reboot; '": "has a quote or a backslash, which would end the shell string that it stands in"} {
+	for name, want := range map[string]string{"eth0; reboot": "", "eth0'; reboot; '": "has a quote or a backslash, which would end the enclosing shell string"} {
 		c := realCluster(t, s, region.ReleaseEpoxy)
 		c.Declaration.PhysicalNetworks = []region.PhysicalNetwork{{Name: "a", Interface: name}}
 		v, _, err := s.Values(c)
@@ -262,7 +271,7 @@ func TestQuotedValuesStayInTheirQuotes(t *testing.T) {
 	}
 }
 
-// Every file that prints a value says in which format it is.
+// Every file that prints a value declares its format.
 func TestFilesHaveFormats(t *testing.T) {
 	for format, want := range map[string]string{"": "has no known format", "bash": "has no known format; formats are arguments, ini, json"} {
 		_, err := testSource(t, map[string]string{"files.yaml": "- {path: /etc/x, template: nova/keys, format: '" + format +

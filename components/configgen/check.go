@@ -1,7 +1,7 @@
 package configgen
 
-// Check finds everything that is wrong with the values of a cluster and of nodes: what Apply
-// refuses, and values that no template uses. It reports one problem a field.
+// Check finds all problems of the values of a cluster and its nodes: those that Apply refuses, and
+// values that no template uses. It reports one problem per field.
 func (s *Source) Check(c Cluster, nodes []Node) []*Problem {
 	r := &checker{source: s, seen: map[string]bool{}}
 	v, unused, err := s.Values(c)
@@ -48,7 +48,7 @@ func (r *checker) render(v *Values, role string) {
 	r.add(warnings, err)
 }
 
-// Texts of problems.
+// Texts returns the texts of problems.
 func Texts(problems []*Problem) []string {
 	texts := make([]string, len(problems))
 	for i, p := range problems {

@@ -15,7 +15,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// testSource is testdata/source with option data of its own. changes replace files; an empty one removes it.
+// testSource returns testdata/source with option data for tests. changes replace files; an empty
+// one removes the file.
 func testSource(t testing.TB, changes map[string]string) (*Source, error) {
 	t.Helper()
 	m := fstest.MapFS{}
@@ -98,7 +99,7 @@ func mustValues(t testing.TB, s *Source, c Cluster) *Values {
 
 var node1 = Node{Name: "node1", Address: "10.99.0.11"}
 
-// golden compares with a file of testdata/golden, which it writes if UPDATE is set.
+// golden compares with a file of testdata/golden, which it rewrites if UPDATE is set.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata/golden", name)
@@ -124,7 +125,7 @@ func TestGolden(t *testing.T) {
 		"DEFAULT": {"reserved_host_memory_mb": 512}, "pci": {"alias": ["x", "y"]}}}}`, "",
 		own("node2", `{"nova": {"conf": {"libvirt": {"virt_type": "qemu"}}}}`, `{"nova": {"cpu_models": []}}`))
 	var first string
-	for range 2 { // same input, same bytes
+	for range 2 { // the same input gives the same bytes
 		s := mustSource(t, nil)
 		v := mustValues(t, s, c)
 		var b strings.Builder

@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// optionReference is what oslo.config replaces in a value by that of another option (oslo_config/cfg.py, ConfigOpts.Template).
+// optionReference matches a reference in a value that oslo.config replaces with the value of
+// another option (oslo_config/cfg.py, ConfigOpts.Template).
 var optionReference = regexp.MustCompile(`^\$(?:\{([_a-zA-Z][._a-zA-Z0-9]*)\}|([_a-zA-Z][._a-zA-Z0-9]*))`)
 
-// referenceAt is the name of the option that a text refers to at an offset, and the reference's length.
+// referenceAt returns the name of the option that a text refers to at an offset, and the
+// reference's length.
 func referenceAt(text string, i int) (name string, length int) {
 	m := optionReference.FindStringSubmatch(text[i:])
 	if m == nil {
@@ -17,10 +19,10 @@ func referenceAt(text string, i int) (name string, length int) {
 	return m[1] + m[2], len(m[0])
 }
 
-// escapeDollars makes a text arrive at the service as it was written: oslo.config reads $$ as a
-// dollar, and \$ as well. A dollar at the beginning of a word is left alone if an option's name
-// follows, as in $my_ip and ${state_path}/x: it stands for that option. $$my_ip writes such a name
-// out.
+// escapeDollars escapes a text so that it reaches the service as written: oslo.config reads both $$
+// and \$ as a dollar. A dollar at the beginning of a word is left alone if an option's name
+// follows, as in $my_ip and ${state_path}/x: it refers to that option. $$my_ip gives the literal
+// text $my_ip.
 func escapeDollars(text string, isOption func(name string) bool) string {
 	if !strings.Contains(text, "$") {
 		return text
@@ -43,7 +45,7 @@ func escapeDollars(text string, isOption func(name string) bool) string {
 			}
 		}
 		if i > 0 && text[i-1] == '\\' {
-			b.WriteString(`\$`) // $$ would be read as: a dollar that was escaped by the backslash, and another one
+			b.WriteString(`\$`) // $$ would be read as a dollar escaped by the backslash, followed by another dollar
 		} else {
 			b.WriteString("$$")
 		}
@@ -51,7 +53,7 @@ func escapeDollars(text string, isOption func(name string) bool) string {
 	return b.String()
 }
 
-// inWord reports whether what is before an offset belongs to the same word.
+// inWord reports whether the character before an offset belongs to the same word.
 func inWord(text string, i int) bool {
 	if i == 0 {
 		return false
@@ -60,7 +62,8 @@ func inWord(text string, i int) bool {
 	return c == '$' || c == '\\' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// unescapeDollars reads a text as oslo.config does. refers reports whether another option's value goes into it.
+// unescapeDollars reads a text as oslo.config does. refers reports whether it refers to another
+// option.
 func unescapeDollars(text string) (value string, refers bool) {
 	text = strings.ReplaceAll(text, `\$`, "$$")
 	var b strings.Builder

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// osloTemplate reads a value as oslo.config does: string.Template.safe_substitute after \\$ was
-// made $$, with its own pattern of names. It is another way to the same result than
-// unescapeDollars.
+// osloTemplate reads a value as oslo.config does: string.Template.safe_substitute with its pattern
+// of names, after replacing \\$ with $$. It is implemented differently from unescapeDollars.
 func osloTemplate(text string, options map[string]string) string {
 	text = strings.ReplaceAll(text, `\$`, "$$")
 	var b strings.Builder
@@ -43,7 +42,7 @@ func TestDollars(t *testing.T) {
 	isOption := func(name string) bool { return dollarOptions[name] != "" }
 	for text, arrives := range map[string]string{
 		"Pa$w0rd":                   "Pa$w0rd",
-		"az$debug":                  "az$debug", // within a word a dollar is a dollar
+		"az$debug":                  "az$debug", // a dollar within a word is literal
 		"$w0rd":                     "$w0rd",
 		"$":                         "$",
 		"$$":                        "$$",
@@ -60,12 +59,12 @@ func TestDollars(t *testing.T) {
 	} {
 		escaped := escapeDollars(text, isOption)
 		if got := osloTemplate(escaped, dollarOptions); got != arrives {
-			t.Errorf("%s is written %s and arrives as %s, want %s", text, escaped, got, arrives)
+			t.Errorf("%s is written as %s and reaches the service as %s, want %s", text, escaped, got, arrives)
 		}
 	}
 }
 
-// Without options' names in it, every text arrives as it was written.
+// A text without references to options reaches the service as written.
 func FuzzDollars(f *testing.F) {
 	for _, s := range []string{"Pa$w0rd", `\$`, "$$$", "${", "$_.a", `\\$\$$x`} {
 		f.Add(s)
@@ -74,10 +73,10 @@ func FuzzDollars(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		escaped := escapeDollars(text, none)
 		if got := osloTemplate(escaped, nil); got != text {
-			t.Errorf("%q is written %q and arrives as %q", text, escaped, got)
+			t.Errorf("%q is written as %q and reaches the service as %q", text, escaped, got)
 		}
 		if got, refers := unescapeDollars(escaped); got != text || refers {
-			t.Errorf("%q is written %q and read as %q, refers %v", text, escaped, got, refers)
+			t.Errorf("%q is written as %q and read as %q, refers %t", text, escaped, got, refers)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// said checks that a text has all parts.
+// mustSay checks that a text has all parts.
 func mustSay(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, p := range parts {
@@ -21,7 +21,7 @@ func TestLayersThatDisagree(t *testing.T) {
 	s := mustSource(t, nil)
 	for name, tc := range map[string]struct {
 		c    Cluster
-		want []string // parts of the error; none: it is right
+		want []string // parts of the error; none: no error
 	}{
 		"node against cluster": {testCluster(`{"nova": {"workers": 4}}`, "", own("node1", `{"nova": {"workers": 8}}`, "")),
 			[]string{`spec.openstack.clusters[0].nodes[0].values.nova.workers (region.yaml:`,
@@ -103,7 +103,7 @@ func TestMissingVariables(t *testing.T) {
 		"nova/nova.conf:3: an item of .physical_networks has no .role",
 		"nova/nova.conf:5: .nova.virt_type (openstack/values/defaults.yaml:3) is a string, must be a list")
 	if strings.Contains(err.Error(), "not_looked_at") {
-		t.Errorf("a branch that is not taken was looked at: %v", err)
+		t.Errorf("a branch that is not taken was evaluated: %v", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestSecretsInConditions(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	mustSay(t, err.Error(), "nova/keys:1: .nova.password (Secret openstack-lab/openstack-secrets", "is a secret, which conditions cannot look at",
+	mustSay(t, err.Error(), "nova/keys:1: .nova.password (Secret openstack-lab/openstack-secrets", "is a secret, which conditions can't use",
 		"eq compares true or false with a number")
 }
 
@@ -186,7 +186,7 @@ func TestOptionsOfTheRelease(t *testing.T) {
 	}
 }
 
-// An option that a template writes, and not the operator, is told by the template's line.
+// An unknown option that comes from a template is reported with the template's line.
 func TestUnknownOptionOfATemplate(t *testing.T) {
 	s := mustSource(t, map[string]string{"files/nova/nova.conf": "[DEFAULT]\ndebug = true\n\n[pci]\n# aliases\nalais = {{ .nova.virt_type }}\n"})
 	_, _, err := s.Render(mustValues(t, s, testCluster("", "")), "nova")
@@ -203,7 +203,7 @@ func TestLiveMigrationConnectionsOfTheCarriedReleases(t *testing.T) {
 			t.Fatal(err)
 		}
 		if all[release] == nil {
-			continue // no image of it was built yet
+			continue // no image of it has been built yet
 		}
 		if got := all[release]["nova"]["libvirt"].has("live_migration_parallel_connections"); got != want {
 			t.Errorf("%s: %v", release, got)

@@ -8,25 +8,25 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// evaluation of one file's template. It goes on after an error, so that all are found at once.
+// evaluation evaluates one file's template. It continues after an error, to find all of them.
 type evaluation struct {
 	template string
 	values   *Values
 	root     *node
 	buf      []byte
-	// items of the ranges around the current statement.
+	// items of the enclosing ranges.
 	items []item
-	// format of the file; empty for oslo.config's.
+	// format of the file; empty for files of oslo.config.
 	format string
 	errs   []error
-	// steps are noted if traced is set.
+	// steps are recorded if traced is set.
 	traced bool
 	steps  []step
 	conds  []use
 	src    *Source
 }
 
-// item of a range.
+// item is the current item of a range.
 type item struct {
 	value  any
 	secret bool
@@ -34,27 +34,27 @@ type item struct {
 	path []string
 }
 
-// use of a value of the tree.
+// use is the use of a value of the tree.
 type use struct {
 	path []string
 	leaf *node
 }
 
-// step is a piece of output that was made by one statement.
+// step is a piece of output of one statement.
 type step struct {
 	// offset in the output at which it begins.
 	offset int
 	line   int
-	// uses are the value that was printed, and those of the conditions around it.
+	// uses are the printed value and those of the enclosing conditions.
 	uses, conds []use
 }
 
-// fail notes an error of the template.
+// fail records an error in the template.
 func (e *evaluation) fail(at int, format string, args ...any) {
 	e.errs = append(e.errs, &Problem{Place: fmt.Sprintf("%s:%d", e.template, at), Message: fmt.Sprintf(format, args...)})
 }
 
-// refuse notes a value that can't stand in the file, where it was given.
+// refuse records a value that is not allowed in the file, at the place where it was set.
 func (e *evaluation) refuse(r ref, at int, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)
 	for _, u := range e.uses(r) {
@@ -115,7 +115,7 @@ func (e *evaluation) output(o *output) {
 	if o.join == nil {
 		s, ok := printed(value)
 		if !ok {
-			e.fail(o.at, "%s is %s, which cannot be printed; use join or range, or name a value in it", e.name(o.ref), describe(value))
+			e.fail(o.at, "%s is %s, which can't be printed; use join or range, or name a value in it", e.name(o.ref), describe(value))
 			return
 		}
 		e.buf = append(e.buf, s...)
@@ -145,7 +145,7 @@ func (e *evaluation) join(o *output, value any) bool {
 	return true
 }
 
-// value of a leaf.
+// value returns the value of a leaf.
 func (e *evaluation) value(r ref, at int) (v any, secret, ok bool) {
 	if r.item {
 		return e.itemValue(r, at)
@@ -168,7 +168,7 @@ func (e *evaluation) itemValue(r ref, at int) (v any, secret, ok bool) {
 	for _, key := range r.path {
 		object, isObject := v.(map[string]any)
 		if v, ok = object[key]; !isObject || !ok {
-			e.fail(at, "an item of .%s has no %s: only the item can be seen in a range", strings.Join(top.path, "."), r)
+			e.fail(at, "an item of .%s has no %s: only the item is visible in a range", strings.Join(top.path, "."), r)
 			return nil, false, false
 		}
 	}
@@ -179,7 +179,7 @@ func (e *evaluation) missing(r ref, at int) {
 	path := strings.Join(r.path, ".")
 	name := e.values.cluster.Declaration.Name
 	if _, secret := e.src.secrets[path]; secret {
-		e.fail(at, "%s is a secret that is missing: %s has no %s; regiond generates it when it is first needed, so it was lost: "+
+		e.fail(at, "%s is a secret that is missing: %s has no %s; regiond generates it when it is first needed, so it has been lost: "+
 			"restore it, e.g. from a backup", r, secretsPlace(name), path)
 		return
 	}
@@ -188,7 +188,7 @@ func (e *evaluation) missing(r ref, at int) {
 		Message: fmt.Sprintf("%s is not set by any layer; set it in %s%s", r, e.values.cluster.fieldPlace(field), nearLeaf(e.root, r.path))})
 }
 
-// nearLeaf suggests a value that is there: a neighbour of the first key that is not.
+// nearLeaf suggests an existing value: a sibling of the first missing key.
 func nearLeaf(root *node, path []string) string {
 	for i, key := range path {
 		next := root.children[key]
@@ -215,7 +215,7 @@ func (e *evaluation) list(r ref, at int) (list []any, secret, ok bool) {
 	return list, secret, ok
 }
 
-// full path of a reference from the root; items of lists have the list's path.
+// full returns the path of a reference from the root; items of lists have the list's path.
 func (e *evaluation) full(r ref) []string {
 	if !r.item {
 		return r.path
@@ -223,7 +223,7 @@ func (e *evaluation) full(r ref) []string {
 	return append(slices.Clip(e.items[len(e.items)-1].path), r.path...)
 }
 
-// name of a value with its place, for messages.
+// name returns the name of a value with its place, for messages.
 func (e *evaluation) name(r ref) string {
 	if uses := e.uses(r); len(uses) > 0 && uses[0].leaf != nil && uses[0].leaf.from != nil {
 		return fmt.Sprintf(".%s (%s)", strings.Join(e.full(r), "."), uses[0].leaf.from.place(uses[0].path))
@@ -231,7 +231,7 @@ func (e *evaluation) name(r ref) string {
 	return "." + strings.Join(e.full(r), ".")
 }
 
-// uses is the leaf that a reference reads.
+// uses returns the leaf that a reference reads.
 func (e *evaluation) uses(r ref) []use {
 	path := r.path
 	if r.item {
@@ -244,7 +244,7 @@ func (e *evaluation) uses(r ref) []use {
 	return []use{{path, n}}
 }
 
-// truth of a condition. and, or stop where the result is known, in Go and Jinja2 alike.
+// truth evaluates a condition. As in Go and Jinja2, and and or stop once the result is known.
 func (e *evaluation) truth(c *condition, at int) bool {
 	switch c.op {
 	case "and":
@@ -273,7 +273,7 @@ func (e *evaluation) operand(c *condition, at int) (any, bool) {
 		return nil, false
 	}
 	if secret {
-		e.fail(at, "%s is a secret, which conditions cannot look at: it is not known when External Secrets' template is made", e.name(*c.ref))
+		e.fail(at, "%s is a secret, which conditions can't use: it is not known when the template for External Secrets is written", e.name(*c.ref))
 		return nil, false
 	}
 	if _, isMap := v.(map[string]any); isMap {

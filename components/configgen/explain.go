@@ -10,34 +10,34 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Explanation tells where a line of a file comes from.
+// Explanation says where a line of a file comes from.
 type Explanation struct {
-	// File that was rendered, for a role and, for compute, a node.
+	// File that was rendered, for a role and, if the role is compute, for a node.
 	File string `json:"file"`
 	Role string `json:"role"`
 	Node string `json:"node,omitempty"`
-	// Section is empty in files that are not of oslo.config.
+	// Section is empty for files that are not read by oslo.config.
 	Section string `json:"section,omitempty"`
 	Option  string `json:"option"`
-	// Lines that were rendered: several for an option that may be given several times.
+	// Lines that were rendered: several for an option that may be repeated.
 	Lines []ExplainedLine `json:"lines"`
-	// Replaced are the template's own lines for an option that values set below conf.
+	// Replaced are the template's own lines for an option that values below conf set.
 	Replaced []ExplainedLine `json:"replaced,omitempty"`
 }
 
 // ExplainedLine is one rendered line.
 type ExplainedLine struct {
 	Value string `json:"value"`
-	// Template and line that made it, e.g. openstack/nova/nova.conf: it begins with the name of the
-	// Templates. For an option that only values set it is empty.
+	// Template and Line that rendered it, e.g. openstack/nova/nova.conf, which begins with the name of
+	// the Templates. Empty for an option that only values set.
 	Template string `json:"template,omitempty"`
 	Line     int    `json:"line,omitempty"`
-	// Values that were printed in it, and those that conditions around it looked at.
+	// Values that were printed in it, and Conditions' values around it.
 	Values     []ExplainedValue `json:"values,omitempty"`
 	Conditions []ExplainedValue `json:"conditions,omitempty"`
 }
 
-// ExplainedValue is a value of the tree with the layer that gave it.
+// ExplainedValue is a value of the tree with the layer that set it.
 type ExplainedValue struct {
 	Path string `json:"path"`
 	// Value as in messages; "a secret" for secrets.
@@ -45,13 +45,13 @@ type ExplainedValue struct {
 	Secret bool   `json:"secret,omitempty"`
 	Layer  string `json:"layer"`
 	Place  string `json:"place"`
-	// Lower is what weaker layers said, the strongest first.
+	// Lower are the values of weaker layers, strongest first.
 	Lower []ExplainedValue `json:"lower,omitempty"`
 }
 
-// Explain tells where an option of a file of a role comes from. name is the file's path or the end
-// of it, option is SECTION.OPTION or, for files that are not of oslo.config, the first word of a
-// line.
+// Explain says where an option of a role's file comes from. name is the file's path or its last
+// part, option is SECTION.OPTION or, for files that are not read by oslo.config, the first word of
+// a line.
 func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, error) {
 	list := s.filesOf(role)
 	i := slices.IndexFunc(list, func(f *file) bool { return f.named(name) })
@@ -85,7 +85,7 @@ func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, er
 		}
 	}
 	if len(out.Lines) == 0 {
-		return nil, s.notThere(f, v.release, out, lines)
+		return nil, s.missingOption(f, v.release, out, lines)
 	}
 	if f.Options != "" && out.Lines[0].Template == "" {
 		out.Replaced = s.replaced(f, v, root, role, out)
@@ -93,8 +93,8 @@ func (s *Source) Explain(v *Values, role, name, option string) (*Explanation, er
 	return out, nil
 }
 
-// ExplainPods is Explain for a file of pods. Of the roles that have the file, the first that has the
-// option is meant.
+// ExplainPods is Explain for a file of pods. Of the roles that have the file, the first that has
+// the option is meant.
 func (s *Source) ExplainPods(v *Values, name, option string) (*Explanation, error) {
 	roles := s.RolesOf(name)
 	pods := slices.DeleteFunc(slices.Clone(roles), func(role string) bool { return role == RoleCompute })
@@ -115,7 +115,7 @@ func (s *Source) ExplainPods(v *Values, name, option string) (*Explanation, erro
 	return nil, errors.Join(errs...)
 }
 
-// replaced are the lines that the template alone would make of an option.
+// replaced returns the lines that the template alone would render for an option.
 func (s *Source) replaced(f *file, v *Values, root *node, role string, of *Explanation) (lost []ExplainedLine) {
 	e := s.evaluation(f, v, root)
 	e.traced = true
@@ -130,7 +130,7 @@ func (s *Source) replaced(f *file, v *Values, root *node, role string, of *Expla
 	return lost
 }
 
-// FilesOf a role, by their paths.
+// FilesOf returns the paths of a role's files.
 func (s *Source) FilesOf(role string) []string {
 	list := s.filesOf(role)
 	paths := make([]string, len(list))
@@ -150,7 +150,7 @@ func (s *Source) Files() []string {
 	return slices.Compact(paths)
 }
 
-// RolesOf are the roles that get a file of this name, sorted.
+// RolesOf returns the roles that get a file of this name, sorted.
 func (s *Source) RolesOf(name string) (roles []string) {
 	for _, role := range s.Roles() {
 		if slices.ContainsFunc(s.filesOf(role), func(f *file) bool { return f.named(name) }) {
@@ -175,7 +175,7 @@ func (s *Source) nearFile(list []*file, name string) string {
 	return "; it has " + strings.Join(names, ", ")
 }
 
-// words reads a file of any kind: an option is the first word of a line, its value the rest.
+// words reads a file of any format: an option is the first word of a line, its value the rest.
 func words(content []byte) (lines []optionLine) {
 	offset := 0
 	for line := range strings.Lines(string(content)) {
@@ -191,7 +191,7 @@ func words(content []byte) (lines []optionLine) {
 	return lines
 }
 
-// between are the steps that made the output between two offsets.
+// between returns the steps that rendered the output between two offsets.
 func (e *evaluation) between(begin, end int) (steps []step) {
 	for i, st := range e.steps {
 		next := len(e.buf)
@@ -206,7 +206,8 @@ func (e *evaluation) between(begin, end int) (steps []step) {
 	return steps
 }
 
-// usesBetween are the values printed between two offsets, and those of the conditions around it.
+// usesBetween returns the values printed between two offsets, and those of the enclosing
+// conditions.
 func (e *evaluation) usesBetween(begin, end int) (values, conds []use) {
 	for _, st := range e.between(begin, end) {
 		values = append(values, st.uses...)
@@ -215,14 +216,14 @@ func (e *evaluation) usesBetween(begin, end int) (values, conds []use) {
 	return values, conds
 }
 
-// explain tells what made the output between two offsets.
+// explain explains the output between two offsets.
 func (e *evaluation) explain(f *file, begin, end int) ExplainedLine {
 	l := ExplainedLine{}
 	for _, st := range e.between(begin, end) {
 		if st.line > 0 && l.Line == 0 {
 			l.Template = f.place
 			l.Line = st.line
-			if st.offset < begin { // a text of several lines
+			if st.offset < begin { // a text with several lines
 				l.Line += strings.Count(string(e.buf[st.offset:begin]), "\n")
 			}
 		}
@@ -240,21 +241,21 @@ func explained(uses []use, seen map[*node]bool) (out []ExplainedValue) {
 			continue
 		}
 		seen[u.leaf] = true
-		v := said(u.path, u.leaf)
+		v := explainedValue(u.path, u.leaf)
 		for lower := u.leaf.lower; lower != nil; lower = lower.lower {
-			v.Lower = append(v.Lower, said(u.path, lower))
+			v.Lower = append(v.Lower, explainedValue(u.path, lower))
 		}
 		out = append(out, v)
 	}
 	return out
 }
 
-func said(path []string, leaf *node) ExplainedValue {
+func explainedValue(path []string, leaf *node) ExplainedValue {
 	return ExplainedValue{Path: strings.Join(path, "."), Value: show(leaf), Secret: leaf.secret, Layer: leaf.from.name, Place: leaf.from.place(path)}
 }
 
-// notThere explains why a file has no such option, and what was meant.
-func (s *Source) notThere(f *file, release string, e *Explanation, lines []optionLine) error {
+// missingOption explains why a file does not have an option, and suggests one.
+func (s *Source) missingOption(f *file, release string, e *Explanation, lines []optionLine) error {
 	what := e.Option
 	if f.Options != "" {
 		what = "[" + e.Section + "] " + e.Option
@@ -269,7 +270,7 @@ func (s *Source) notThere(f *file, release string, e *Explanation, lines []optio
 	sections := s.options[release][f.Options]
 	switch c := check.Closest(e.Option, near); {
 	case sections[e.Section].has(optionName(e.Option)):
-		hint = fmt.Sprintf("; the release has it: set it by %s.conf.%s.%s", f.Options, e.Section, e.Option)
+		hint = fmt.Sprintf("; the release has it; set it with %s.conf.%s.%s", f.Options, e.Section, e.Option)
 	case c != "":
 		hint = fmt.Sprintf("; did you mean %s?", strings.TrimPrefix(e.Section+"."+c, "."))
 	case sections != nil:
@@ -278,7 +279,7 @@ func (s *Source) notThere(f *file, release string, e *Explanation, lines []optio
 	return fmt.Errorf("%s sets no %s%s", f.Path, what, hint)
 }
 
-// setBy is a problem of a rendered line at the place that made it: the operator's value, else the template.
+// setBy places a problem of a rendered line at its origin: the operator's value, else the template.
 func (s *Source) setBy(f *file, statements []statement, v *Values, root *node, found finding) *Problem {
 	e := s.evaluation(f, v, root)
 	e.traced = true

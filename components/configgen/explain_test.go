@@ -40,12 +40,12 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestExplainWhatIsNotThere(t *testing.T) {
+func TestExplainMissingOption(t *testing.T) {
 	s := mustSource(t, nil)
 	v := mustValues(t, s, testCluster("", ""))
 	for option, want := range map[string]string{
 		"api.auth_stratgy": "sets no [api] auth_stratgy; did you mean api.auth_strategy?",
-		"DEFAULT.my_ip":    "the release has it: set it by nova.conf.DEFAULT.my_ip",
+		"DEFAULT.my_ip":    "the release has it; set it with nova.conf.DEFAULT.my_ip",
 		"libvirt.live_migration_parallel_connections": "nova of epoxy has none; it exists in gazpacho",
 		"debug": "is not SECTION.OPTION",
 	} {
@@ -65,7 +65,7 @@ func TestExplainWhatIsNotThere(t *testing.T) {
 func TestApplyToFolder(t *testing.T) {
 	s := mustSource(t, nil)
 	dir := filepath.Join(t.TempDir(), "new")
-	for range 2 { // what is there is replaced
+	for range 2 { // the second run replaces the files
 		folder, err := OpenFolder(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -88,8 +88,8 @@ func TestApplyToFolder(t *testing.T) {
 	}
 }
 
-// A folder that Load cannot use is refused with all that is wrong with it.
-func TestLoadSaysWhatIsWrong(t *testing.T) {
+// Load reports all problems of a folder at once.
+func TestLoadReportsAllProblems(t *testing.T) {
 	_, err := testSource(t, map[string]string{
 		"values/defaults.yaml": "nova:\n  debug:\n  mode: 0640\n  debug: 1\n",
 		"values/epoxy.yaml":    "- 1\n",

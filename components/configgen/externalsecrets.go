@@ -10,23 +10,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ExternalSecrets writes, for each role and node, a ConfigMap with the files as templates of the External Secrets operator, in which
-// plain values are filled in and secrets are left, and the ExternalSecret that fetches those (https://external-secrets.io, API v1). What
-// comes out is the Secret config-ROLE, or config-compute-NODE. Secrets are looked up in the cluster's store, or in the
-// ClusterSecretStore openstack-NAME, in the entry openstack-NAME/openstack-secrets, by their path in the tree; the
-// passwords of a node's own users by hosts.NODE.NAME.
+// ExternalSecrets writes, for each role and node, a ConfigMap with the files as templates for the
+// External Secrets operator, with all values filled in except for secrets, and the ExternalSecret
+// that fetches the secrets (https://external-secrets.io, API v1). The operator renders the Secret
+// config-ROLE, or config-compute-NODE. Secrets are looked up in the cluster's store, or in the
+// ClusterSecretStore openstack-NAME, in the entry openstack-NAME/openstack-secrets, by their path
+// in the tree; passwords of a node's own users by hosts.NODE.NAME.
 func (s *Source) ExternalSecrets(c Cluster, nodes []Node, emit Emit) error {
 	x := &externalSecrets{source: s, emit: emit, namespace: namespace(c.Declaration.Name), paths: map[string]string{}}
 	x.store, x.entry = x.namespace, c.Declaration.StoreEntry()
 	if from := c.Declaration.Secrets.Source.ExternalSecrets; from != nil {
 		x.store = from.Store
 	}
-	// NUL is in no other text: it marks where a secret's key begins and ends.
+	// NUL marks where a secret's key begins and ends, because no other text contains it.
 	tree, err := s.secretTree(c, func(path string) string { return path })
 	if err != nil {
 		return err
 	}
-	marked, _ := x.mark(tree, "").(map[string]any) // mark keeps the type
+	marked, _ := x.mark(tree, "").(map[string]any) // mark preserves the type
 	if len(x.errs) > 0 {
 		return errors.Join(x.errs...)
 	}
@@ -61,14 +62,15 @@ type externalSecrets struct {
 	namespace string
 	// store and entry that the secrets are in.
 	store, entry string
-	// paths of secrets by their key.
+	// paths of secrets by key.
 	paths map[string]string
 	errs  []error
 }
 
 var notInKeys = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// mark replaces each secret by its key between NULs. Property names are those of a JSON path (nova.keys.0).
+// mark replaces each secret with its key between NULs. Properties are named by JSON path
+// (nova.keys.0).
 func (x *externalSecrets) mark(v any, path string) any {
 	switch t := v.(type) {
 	case map[string]any:
@@ -86,7 +88,7 @@ func (x *externalSecrets) mark(v any, path string) any {
 	}
 	key := "s_" + notInKeys.ReplaceAllString(path, "_")
 	if other, dup := x.paths[key]; dup {
-		x.errs = append(x.errs, fmt.Errorf("secrets %s and %s would have one key, %s; rename one", other, path, key))
+		x.errs = append(x.errs, fmt.Errorf("secrets %s and %s would have the same key, %s; rename one", other, path, key))
 	}
 	x.paths[key] = path
 	return "\x00" + key + "\x00"
@@ -103,7 +105,8 @@ func (x *externalSecrets) markNode(node string) map[string]string {
 	return marked
 }
 
-// DataKey is the key of a file in a Secret or ConfigMap: its path with dots, etc.nova.nova.conf.
+// DataKey returns the key of a file in a Secret or ConfigMap: its path with dots, e.g.
+// etc.nova.nova.conf.
 func DataKey(path string) string { return strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".") }
 
 func (x *externalSecrets) role(v *Values, role, name string) error {
@@ -142,7 +145,7 @@ func (x *externalSecrets) role(v *Values, role, name string) error {
 	return x.emit(Output{Name: name + ".yaml", Role: role, Node: v.node, Content: slices.Concat(configMap, []byte("---\n"), external)})
 }
 
-// asTemplate makes a Go template of a file with marked secrets, and notes their keys.
+// asTemplate turns a file with marked secrets into a Go template, and records their keys.
 func asTemplate(content string, keys map[string]bool) string {
 	var b strings.Builder
 	for i, part := range strings.Split(content, "\x00") {
@@ -152,7 +155,7 @@ func asTemplate(content string, keys map[string]bool) string {
 			b.WriteString("{{ ." + part + " }}")
 			continue
 		}
-		// A brace that begins an action, or would with the one that follows, is printed by one.
+		// A brace that begins an action, or would do so with the next one, is printed by an action.
 		for j, c := range []byte(part) {
 			if c == '{' && (j+1 == len(part) || part[j+1] == '{') {
 				b.WriteString(`{{ "{" }}`)

@@ -11,18 +11,21 @@ import (
 	"strings"
 )
 
-// Folder is where the files of a target are written: they may hold secrets, so that only their owner reads them.
+// Folder is where the files of a target are written. Only their owner can read them, because they
+// may contain secrets.
 type Folder struct {
 	root *os.Root
-	// earlier are the files that renders before this one wrote, now those that this one has written.
+	// earlier are the files that earlier renders wrote, now those that this one has written.
 	earlier, now map[string]bool
 }
 
-// writtenFile lists what renders wrote into a folder, one name a line. A name is in it before its file is: an interrupted render
-// leaves nothing that the next one does not know of.
+// writtenFile lists the files that renders have written into a folder, one name per line. A name is
+// recorded before its file is written, so that the next render knows all files of an interrupted
+// one.
 const writtenFile = ".rendered"
 
-// OpenFolder makes the folder if there is none. One that holds files which no render wrote is refused: it may be another's.
+// OpenFolder creates the folder if it does not exist. It refuses a folder with files that no render
+// wrote, because it may serve another purpose.
 func OpenFolder(dir string) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func (f *Folder) open(dir string) error {
 	return nil
 }
 
-// Write puts a file in place at once: whoever reads it sees the old one or the new one.
+// Write replaces a file atomically: a reader sees either the old or the new content.
 func (f *Folder) Write(o Output) error {
 	if err := f.note(o.Name); err != nil {
 		return err
@@ -68,7 +71,7 @@ func (f *Folder) Write(o Output) error {
 		return err
 	}
 	part := path.Join(path.Dir(o.Name), "."+path.Base(o.Name)+".part")
-	// A part that an interrupted run left may be readable by others.
+	// A partial file of an interrupted run may be readable by others.
 	if err := f.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -91,7 +94,8 @@ func (f *Folder) note(name string) error {
 	return errors.Join(err, list.Close())
 }
 
-// Clean removes the files that an earlier render wrote and this one did not, with the folders that they leave empty.
+// Clean removes the files that an earlier render wrote and this one did not, and folders that
+// become empty.
 func (f *Folder) Clean() error {
 	for name := range f.earlier {
 		if f.now[name] {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestFolderKeepsNothingOfEarlierRenders(t *testing.T) {
+func TestFolderRemovesFilesOfEarlierRenders(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	render := func(clean bool, names ...string) {
 		t.Helper()
@@ -48,7 +48,7 @@ func TestFolderKeepsNothingOfEarlierRenders(t *testing.T) {
 	if got, want := files(), []string{"pods", "pods/new.conf", "pods/nova.conf"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	// What the operator puts there stays.
+	// The operator's own files stay.
 	own := filepath.Join(dir, "pods", "notes.txt")
 	if err := os.WriteFile(own, nil, 0o600); err != nil {
 		t.Fatal(err)

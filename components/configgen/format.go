@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// formats of files beside those of oslo.config, with the quotes in which their values may stand. A
-// value in quotes must not have them, or a backslash, in it. What stands outside of quotes is a
-// bare word.
+// formats of files other than those of oslo.config, with the quotes that values may be enclosed in.
+// A quoted value must not contain the quotes or a backslash. An unquoted value must be a bare word.
 var formats = map[string]string{
 	"shell":     "'",
 	"sql":       "'",
@@ -23,13 +22,13 @@ var formats = map[string]string{
 	"rabbitmq":  "",
 	"ini":       "",
 	"arguments": "",
-	"text":      "", // lines that are values
+	"text":      "", // each line is a value
 }
 
-// bareWord means nothing but itself in all of the formats.
+// bareWord matches words without a special meaning in any of the formats.
 var bareWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@+=-]*$`)
 
-// checkFormat refuses a file that prints values and does not say in which format.
+// checkFormat refuses a file that prints values and does not declare its format.
 func (f *file) checkFormat(statements []statement) error {
 	if f.Options != "" {
 		return nil
@@ -42,10 +41,11 @@ func (f *file) checkFormat(statements []statement) error {
 	return nil
 }
 
-// guard refuses a printed value that would be more than a value in the file's format. before is where it begins.
+// guard refuses a printed value that would not be just a value in the file's format. It begins at
+// offset before.
 func (e *evaluation) guard(o *output, before int) {
 	printed := e.buf[before:]
-	if !e.src.judges || e.placeholder(o.ref, printed) {
+	if !e.src.typed || e.placeholder(o.ref, printed) {
 		return
 	}
 	wrong := ""
@@ -53,7 +53,7 @@ func (e *evaluation) guard(o *output, before int) {
 	case bytes.ContainsFunc(printed, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		wrong = "has a line break or another control character"
 	case e.format == "" && !e.written(o.ref) && bytes.ContainsRune(printed, '$'):
-		wrong = "has a dollar, which oslo.config would replace" // options' own dollars are escaped
+		wrong = "has a dollar, which oslo.config would substitute" // dollars in values of options are escaped
 	case e.format == "" || e.format == "text":
 	default:
 		line := e.buf[bytes.LastIndexByte(e.buf[:before], '\n')+1 : before]
@@ -61,10 +61,10 @@ func (e *evaluation) guard(o *output, before int) {
 		switch {
 		case quote != "" && bytes.Count(line, []byte(quote))%2 == 1:
 			if bytes.ContainsAny(printed, quote+`\`) {
-				wrong = fmt.Sprintf("has a quote or a backslash, which would end the %s string that it stands in", e.format)
+				wrong = fmt.Sprintf("has a quote or a backslash, which would end the enclosing %s string", e.format)
 			}
 		case !bareWord.Match(printed):
-			wrong = fmt.Sprintf("has characters that mean something in a file of the format %s", e.format)
+			wrong = fmt.Sprintf("has characters with a special meaning in format %s", e.format)
 		}
 	}
 	if wrong != "" {
@@ -72,13 +72,13 @@ func (e *evaluation) guard(o *output, before int) {
 	}
 }
 
-// placeholder reports whether a secret is not there yet: what stands for it is not a value.
+// placeholder reports whether the text is a placeholder for a secret that does not exist yet.
 func (e *evaluation) placeholder(r ref, printed []byte) bool {
 	uses := e.uses(r)
 	return len(uses) > 0 && uses[0].leaf.secret && (bytes.HasPrefix(printed, []byte("<secret:")) || bytes.IndexByte(printed, 0) >= 0)
 }
 
-// written reports whether a value is an option's, written for oslo.config.
+// written reports whether a value is that of an option and already escaped for oslo.config.
 func (e *evaluation) written(r ref) bool {
 	uses := e.uses(r)
 	return len(uses) > 0 && uses[0].leaf.written != nil

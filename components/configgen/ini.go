@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// optionLine is an option of a rendered file.
+// optionLine is an option in a rendered file.
 type optionLine struct {
 	section, option, value string
 	// offset and end of its first line in the file.
 	offset, end int
 }
 
-// options reads a file as oslo.config does (oslo_config/iniparser.py): lines that begin with a
-// blank go on with the value before, a key ends at the first = or :.
+// options reads a file as oslo.config does (oslo_config/iniparser.py): lines that begin with white
+// space continue the previous value, and a key ends at the first = or :.
 func options(content []byte) iter.Seq[optionLine] {
 	return func(yield func(optionLine) bool) {
 		section, offset := "", 0

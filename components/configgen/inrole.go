@@ -2,8 +2,9 @@ package configgen
 
 import "slices"
 
-// inRole decides the conditions that only look at the role, which is known before any value is:
-// what is left has its sections outside of blocks, where options find their place.
+// inRole evaluates the conditions that depend only on the role, which is known before any value.
+// The remaining statements have their sections outside of blocks, so that options can be placed in
+// them.
 func inRole(list []statement, role string) []statement {
 	out := make([]statement, 0, len(list))
 	for _, s := range list {
@@ -25,7 +26,7 @@ func inRole(list []statement, role string) []statement {
 	return out
 }
 
-// ofRole is a condition's value in a role; known is false if it depends on anything else.
+// ofRole returns a condition's value in a role; known is false if it depends on anything else.
 func (c condition) ofRole(role string) (value, known bool) {
 	all := func(wanted bool) (value, known bool) {
 		known = true

@@ -5,25 +5,28 @@ import (
 	"strings"
 )
 
-// jinja writes a template in Jinja2: with trim_blocks off, as Go's templates leave line breaks alone, too.
+// jinja writes a template in Jinja2, with trim_blocks off, because Go's templates keep line breaks,
+// too.
 type jinja struct {
 	b strings.Builder
-	// variable is how a value of the tree is named, e.g. openstack['nova']['debug'].
+	// variable returns the name of a value of the tree, e.g. openstack['nova']['debug'].
 	variable func(path []string) string
-	// boolean reports whether a value, or one in a list, may be true or false, which Python prints with a capital.
+	// boolean reports whether a value, or an item of a list, may be a boolean, which Python prints
+	// capitalized.
 	boolean func(path []string) bool
-	// loops around a statement, by whether their items may be booleans; items are item1, item2, …
+	// loops are the enclosing loops, by whether their items may be booleans; items are item1, item2, …
 	loops []bool
-	// literal is what was copied since the last tag.
+	// literal is the text since the last tag.
 	literal string
 }
 
-// translate makes a Jinja2 template.
+// translate returns a Jinja2 template.
 func translate(list []statement, variable func(path []string) string, boolean func(path []string) bool) string {
 	j := &jinja{variable: variable, boolean: boolean}
 	j.list(list)
-	// Jinja2 drops the line break at the end of a template. Ansible puts it back if it finds fewer at the end of the result than the
-	// template has: right after a word, but not after a value or a block that may end with one itself.
+	// Jinja2 drops the line break at the end of a template. Ansible restores it if the result ends
+	// with fewer line breaks than the template: right after a word, but not after a value or a block
+	// that may itself end with one.
 	if rest, ok := strings.CutSuffix(j.literal, "\n"); ok && strings.Trim(rest, "\n") == "" {
 		j.literal = rest
 		j.tag(`{{ '\n' }}`)
@@ -72,7 +75,8 @@ func (j *jinja) tag(tag string) {
 	j.b.WriteString(tag)
 }
 
-// flush writes what is to be copied. A brace that would begin a tag, or may with what follows, is printed by one.
+// flush writes the pending text. A brace that begins a tag, or may do so with what follows, is
+// printed by a tag.
 func (j *jinja) flush() {
 	for i, c := range []byte(j.literal) {
 		if c == '{' && (i+1 == len(j.literal) || strings.IndexByte("{%#", j.literal[i+1]) >= 0) {
@@ -109,7 +113,8 @@ func (j *jinja) name(r ref) string {
 	return fmt.Sprintf("item%d", len(j.loops)) + subscripts(r.path)
 }
 
-// subscripts and not dots: a dot would find Python's own methods, e.g. items, first.
+// subscripts returns subscripts rather than dots, because a dot would find Python's methods, e.g.
+// items, first.
 func subscripts(path []string) string {
 	var b strings.Builder
 	for _, key := range path {
@@ -118,7 +123,7 @@ func subscripts(path []string) string {
 	return b.String()
 }
 
-// quoted is a string as Jinja2 reads it: escapes are Python's.
+// quoted returns a string literal of Jinja2, which has Python's escapes.
 func quoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`).Replace(s) + "'"
 }
@@ -140,7 +145,7 @@ func (j *jinja) condition(c condition) string {
 	case "and", "or":
 		return strings.Join(args, " "+c.op+" ")
 	case "defined":
-		return j.variable(c.ref.path) + " is defined" // Ansible lets one step into what is not there
+		return j.variable(c.ref.path) + " is defined" // Ansible allows stepping into undefined values
 	}
 	if c.ref != nil {
 		return j.name(*c.ref)
@@ -148,6 +153,6 @@ func (j *jinja) condition(c condition) string {
 	if s, isString := c.literal.(string); isString {
 		return quoted(s)
 	}
-	s, _ := printed(c.literal) // a number or a boolean, which Jinja2 takes in small letters
+	s, _ := printed(c.literal) // a number or a boolean, which Jinja2 accepts in lower case
 	return s
 }

@@ -8,27 +8,27 @@ import (
 type layerKind int
 
 const (
-	softLayer     layerKind = iota // anything replaces it
-	firmLayer                      // must not be contradicted
-	overrideLayer                  // replaces what is weaker
-	secretLayer                    // like firm; its leaves are secret
+	softLayer     layerKind = iota // any other layer replaces it
+	firmLayer                      // other layers must not disagree
+	overrideLayer                  // replaces weaker layers
+	secretLayer                    // like firm, and its leaves are secret
 )
 
-// layer is values from one place.
+// layer is a set of values from one source.
 type layer struct {
 	// name for people, e.g. "values of the cluster".
 	name string
 	kind layerKind
-	// operator's layers are checked for values that nothing uses.
+	// operator: an operator's layer, which is checked for unused values.
 	operator bool
 	tree     map[string]any
-	// where says where a field is: a field path with file and line, or what else helps to find it.
+	// where returns the place of a field: a field path with file and line, or another hint.
 	where func(path string) string
-	// field is a field's path in the region file. Nil for a layer that is not in it.
+	// field returns a field's path in the region file. Nil for a layer that is not in the file.
 	field func(path string) string
-	// written are options of the tree as oslo.config reads them, by key.
+	// written has the options of the tree as written for oslo.config, by key.
 	written map[string]any
-	// secrets are the leaves of the tree that are an operator's own secrets, by key.
+	// secrets has the leaves of the tree that are an operator's own secrets, by key.
 	secrets map[string]bool
 }
 
@@ -42,7 +42,7 @@ func (f *valuesFile) layer() *layer {
 	}}
 }
 
-// line of a field or of what is nearest around it.
+// line returns the line of a field or of its nearest enclosing field.
 func (f *valuesFile) line(path string) int {
 	for {
 		if line, ok := f.lines[path]; ok {
@@ -56,12 +56,13 @@ func (f *valuesFile) line(path string) int {
 	}
 }
 
-// declared is a function for layer.where: fields below a field of the declaration.
+// declared returns a function for layer.where for the fields below a field of the declaration.
 func (c *Cluster) declared(field string) func(path string) string {
 	return func(path string) string { return c.fieldPlace(field + "." + path) }
 }
 
-// fieldPlace is a field with its file and line: spec.openstack.clusters[0].address (region.yaml:41).
+// fieldPlace returns a field with its file and line: spec.openstack.clusters[0].address
+// (region.yaml:41).
 func (c *Cluster) fieldPlace(field string) string {
 	if c.Position != nil {
 		if file, line, ok := c.Position(field); ok {

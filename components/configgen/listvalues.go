@@ -8,21 +8,21 @@ import (
 	"text/tabwriter"
 )
 
-// ValueInfo describes a value of the templates to those who want to set it.
+// ValueInfo describes a value of the templates for people who want to set it.
 type ValueInfo struct {
 	Path    string `json:"path"`
 	Takes   string `json:"takes"`
 	Default any    `json:"default"`
-	// Releases whose default is another one.
+	// Releases with a different default.
 	Releases map[string]any `json:"releases,omitempty"`
 	Means    string         `json:"means"`
 }
 
-// ListValues are the values whose path has the pattern in it, or matches it as a shell pattern,
-// sorted. An empty pattern takes all.
+// ListValues returns the values whose path contains the pattern, or matches it as a shell pattern,
+// sorted. An empty pattern selects all.
 func (s *Source) ListValues(pattern string) (list []ValueInfo) {
 	for _, p := range sortedKeys(s.schema) {
-		// A pattern that is not one matches nothing.
+		// An invalid pattern matches nothing.
 		if whole, _ := path.Match(pattern, p); !whole && !strings.Contains(p, pattern) {
 			continue
 		}
@@ -59,11 +59,11 @@ func lookup(tree map[string]any, p string) (any, bool) {
 	if !below || !ok {
 		return v, ok
 	}
-	object, _ := v.(map[string]any) // of anything else nothing is below
+	object, _ := v.(map[string]any) // other values have no children
 	return lookup(object, rest)
 }
 
-// defaults in words.
+// defaults describes the defaults.
 func (v ValueInfo) defaults() string {
 	words := showValue(v.Default)
 	if v.Path == regionValue {
@@ -90,18 +90,18 @@ func WriteValuesPage(w io.Writer, list []ValueInfo) error {
 	var b strings.Builder
 	b.WriteString(`# Values of an OpenStack cluster
 
-What can be set below ` + "`values` and `overrides`" + ` of a cluster or of one of its nodes. Any other option of a service is given as
-` + "`PROJECT.conf.SECTION.OPTION`" + ` and checked against the release's own option data. ` + "`regiond config values`" + ` prints this list,
+Values that can be set below ` + "`values` and `overrides`" + ` of a cluster or of one of its nodes. Any other option of a service is set by
+` + "`PROJECT.conf.SECTION.OPTION`" + ` and checked against the option data of the release. ` + "`regiond config values`" + ` prints this list, and
 ` + "`regiond config explain`" + ` shows where a value in force comes from. This page is generated.
 
-* An option and the value for the same line can't both be given. Options that say who a node is, where broker and database are, and with
-  which password, are regiond's own.
-* An option's secret is given by its name, ` + "`{secret: NAME}`" + `, and set by ` + "`regiond secret set CLUSTER NAME --from-file FILE`" + `.
-* A YAML list is one line, its items joined by commas; for options that may be given several times it is one line for each item.
-* A ` + "`$`" + ` arrives as it was written. At the beginning of a word it stands for another option if it names one (` + "`$my_ip`" + `); ` + "`$$my_ip`" + ` writes such a name.
+* An option and the value for the same line can't both be set. regiond itself sets the options that identify a node, and those that
+  locate the broker and the database and authenticate to them.
+  * A secret option refers to a secret by name, ` + "`{secret: NAME}`" + `, which is set with ` + "`regiond secret set CLUSTER NAME --from-file FILE`" + `.
+  * A YAML list gives one line with its items joined by commas; for options that may be repeated it gives one line per item.
+  * A ` + "`$`" + ` reaches the service as written. At the beginning of a word it refers to another option if it names one (` + "`$my_ip`" + `); ` + "`$$my_ip`" + ` gives the literal text.
 
-The APIs are served at the cluster's ` + "`address`" + `, over HTTP, in the Keystone region that is called as the region. Physical networks are taken
-to have an MTU of 1500 bytes: set ` + "`neutron.global_physnet_mtu`" + ` to what switches and interfaces carry.
+The APIs are served at the cluster's ` + "`address`" + `, over HTTP, in a Keystone region with the region's name. Physical networks are assumed
+to have an MTU of 1500 bytes: set ` + "`neutron.global_physnet_mtu`" + ` to the MTU of switches and interfaces.
 
 | value | takes | default | means |
 |---|---|---|---|

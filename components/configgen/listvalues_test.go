@@ -8,7 +8,8 @@ import (
 	"regiond.dev/regiond/components/templates"
 )
 
-// The page of values is what the templates have. To write it again: UPDATE=1 go test ./components/configgen -run Page
+// The page of values matches the templates. To regenerate it: UPDATE=1 go test
+// ./components/configgen -run Page
 func TestValuesPage(t *testing.T) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
@@ -29,7 +30,7 @@ func TestValuesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(text) != b.String() {
-		t.Errorf("%s differs from the templates' values; write it again: UPDATE=1 go test ./components/configgen -run Page", page)
+		t.Errorf("%s differs from the templates' values; regenerate it: UPDATE=1 go test ./components/configgen -run Page", page)
 	}
 }
 
@@ -50,13 +51,13 @@ rabbitmq.memory_high_watermark  "512MB"  memory above which publishers wait; byt
 	}
 	for pattern, n := range map[string]int{"": len(s.schema), "nova.live_migration.*": 6, "keystone.region": 1, "no such": 0} {
 		if got := s.ListValues(pattern); len(got) != n {
-			t.Errorf("%q: %d values, want %d", pattern, len(got), n)
+			t.Errorf("%q: got %d values, want %d", pattern, len(got), n)
 		}
 	}
 	if got := s.ListValues("parallel_connections")[0].defaults(); got != "1 (gazpacho: 2)" {
-		t.Errorf("default %s", got)
+		t.Errorf("got the default %s", got)
 	}
-	// Every value is one that a template uses.
+	// A template uses every value.
 	for path := range s.schema {
 		if !s.used[path] {
 			t.Errorf("no template uses %s", path)

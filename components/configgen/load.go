@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/machine/configuration"
 )
 
-// Files of a folder of templates.
+// Names of files in a folder of templates.
 const (
 	filesName    = "files.yaml"
 	servicesName = "services.yaml"
@@ -25,18 +25,19 @@ const (
 
 // Templates is a folder of templates and values.
 type Templates struct {
-	// Name of who brings them, e.g. "openstack" or a bundle's. Places in messages begin with it: openstack/values/defaults.yaml:12.
+	// Name of their owner, e.g. "openstack" or a bundle. Places in messages begin with it:
+	// openstack/values/defaults.yaml:12.
 	Name string
 	FS   fs.FS
 }
 
-// at is the place of a file for messages.
+// at returns the place of a file for messages.
 func (t Templates) at(name string) string { return t.Name + "/" + name }
 
 // Load reads files.yaml, services.yaml, schema.yaml, values/*.yaml and files/** of each folder, and
-// reports all that is wrong with them. Every folder owns its files, services and values: what two
-// of them have is refused with both places. The first one says which releases there are; templates
-// of each may print the values of all.
+// reports all of their problems. Every folder owns its files, services and values; if two folders
+// have the same one, the error names both places. The first folder defines the releases; templates
+// of each folder may print the values of all.
 func Load(all ...Templates) (*Source, error) {
 	options, err := loadOptions()
 	if err != nil {
@@ -70,10 +71,12 @@ func Load(all ...Templates) (*Source, error) {
 	return l.Source, nil
 }
 
-// loader is a Source that is being loaded, with the places of what only one folder may have.
+// loader is a Source that is being loaded, with the places of everything that only one folder may
+// have.
 type loader struct {
 	*Source
-	// leaves and inner are the values, and the mappings around them, that are declared; targets are files by role and path.
+	// leaves and inner have the declared values and the mappings around them; targets has the files by
+	// role and path.
 	leaves, inner, targets, units map[string]string
 }
 
@@ -106,7 +109,7 @@ func (l *loader) loadValues(t Templates, first bool) (values []*valuesFile, err 
 		}
 		f, err := parseValues(t.at(name), data)
 		if err != nil {
-			errs = append(errs, err) // and with what could be read of it
+			errs = append(errs, err) // continue with what could be read
 		}
 		switch release := strings.TrimSuffix(path.Base(name), ".yaml"); {
 		case name == secretsName:
@@ -146,8 +149,9 @@ func (l *loader) loadValues(t Templates, first bool) (values []*valuesFile, err 
 	return values, errors.Join(errs...)
 }
 
-// claim notes that a folder declares a value, and refuses one that another folder declares, or that is above or below such a one.
-// Within a folder, releases may have a default of their own for the same value.
+// claim records that a folder declares a value, and refuses a value that another folder declares,
+// or that is above or below such a value. Within a folder, releases may have different defaults for
+// the same value.
 func (l *loader) claim(f *valuesFile, p string, claimed map[string]string) error {
 	place := fmt.Sprintf("%s:%d", f.name, f.line(p))
 	other := l.leaves[p]
@@ -160,7 +164,7 @@ func (l *loader) claim(f *valuesFile, p string, claimed map[string]string) error
 		}
 	}
 	if other != "" {
-		return fmt.Errorf("%s: %s is declared by %s as well; each value has one owner: give this one another name", place, p, other)
+		return fmt.Errorf("%s: %s is also declared by %s; each value has one owner, so rename this one", place, p, other)
 	}
 	if claimed[p] == "" {
 		claimed[p] = place
@@ -181,7 +185,7 @@ func (l *loader) loadFiles(t Templates) error {
 
 var roleName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// check reports what is wrong with a file's entry; paths has the place of each role and path.
+// check reports the problems of a file's entry; paths has the place of each role and path.
 func (f *file) check(at string, paths map[string]string) error {
 	var errs []error
 	add := func(format string, args ...any) {
@@ -196,7 +200,7 @@ func (f *file) check(at string, paths map[string]string) error {
 		}
 		key := role + " " + f.Path
 		if other, dup := paths[key]; dup {
-			add("role %s gets this path from %s already", role, other)
+			add("role %s already gets this path from %s", role, other)
 		}
 		paths[key] = at
 	}
@@ -225,19 +229,20 @@ func (s *Source) loadTemplate(f *file) error {
 		}
 		s.projects[f.Options] = true
 		if f.rows[role], err = parseRows(f.place, f.statements[role]); err != nil {
-			return err // once, not for each role
+			return err // once, not per role
 		}
 	}
 	if f.Options != "" {
 		s.noteOptions(f)
 	}
-	if err := f.checkFormat(statements); s.judges && err != nil {
+	if err := f.checkFormat(statements); s.typed && err != nil {
 		return fmt.Errorf("%s: %s %w", f.templates.at(filesName), f.Path, err)
 	}
 	return nil
 }
 
-// loadServices reads the services of a folder, if it has any. They may read files of folders before it.
+// loadServices reads the services of a folder, if it has any. They may read files of folders before
+// it.
 func (l *loader) loadServices(t Templates) error {
 	var list []service
 	if err := decodeFile(t, servicesName, &list); err != nil {
@@ -253,7 +258,7 @@ func (l *loader) loadServices(t Templates) error {
 	var errs []error
 	for _, service := range list {
 		if other, dup := l.units[service.Name]; dup {
-			errs = append(errs, fmt.Errorf("%s: %s is a service of %s already", t.at(servicesName), service.Name, other))
+			errs = append(errs, fmt.Errorf("%s: %s is already a service of %s", t.at(servicesName), service.Name, other))
 		}
 		l.units[service.Name] = t.at(servicesName)
 		for _, p := range service.Files {

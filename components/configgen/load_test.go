@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// bundle is a second folder of templates with a file, a service and values of its own. changes
-// replace files; an empty one removes it.
+// bundle returns a second folder of templates with its own file, service and values. changes
+// replace files; an empty one removes the file.
 func bundle(changes map[string]string) Templates {
 	m := fstest.MapFS{}
 	for name, content := range map[string]string{
@@ -35,7 +35,8 @@ func bundle(changes map[string]string) Templates {
 
 func ownTemplates() Templates { return Templates{Name: "openstack", FS: os.DirFS("testdata/source")} }
 
-// A bundle's templates are rendered beside those of OpenStack, whose files stay as they are, and every place names whose it is.
+// A bundle's templates are rendered beside OpenStack's, whose files stay unchanged, and every place
+// names its owner.
 func TestTemplatesOfABundle(t *testing.T) {
 	alone, err := Load(ownTemplates())
 	if err != nil {
@@ -53,7 +54,7 @@ func TestTemplatesOfABundle(t *testing.T) {
 	want["node1/etc/dpdk/nic.conf"] = "QUEUES=4\nDEBUG=false\n"
 	want["dpdk-agent/etc/dpdk/agent.conf"] = "DRIVER=uio\nTOKEN=T0KEN\n"
 	if len(got) != len(want) {
-		t.Errorf("%d files, want %d", len(got), len(want))
+		t.Errorf("got %d files, want %d", len(got), len(want))
 	}
 	for name, content := range want {
 		if got[name] != content {
@@ -63,7 +64,7 @@ func TestTemplatesOfABundle(t *testing.T) {
 	v := mustValues(t, s, c)
 	conf, _, err := s.Node(v, node1)
 	if n := len(conf.Services); err != nil || n != 2 || conf.Services[n-1].Name != "dpdk.service" {
-		t.Errorf("services %+v (%v), want the bundle's after OpenStack's", conf.Services, err)
+		t.Errorf("got the services %+v (%v), want the bundle's after OpenStack's", conf.Services, err)
 	}
 	e, err := s.Explain(v, "dpdk-agent", "agent.conf", "DRIVER")
 	if err != nil {
@@ -75,11 +76,12 @@ func TestTemplatesOfABundle(t *testing.T) {
 	}
 	mustSay(t, b.String(), "template  ovs-dpdk/agent.conf:1", "before \"vfio\", from defaults of ovs-dpdk: ovs-dpdk/values/defaults.yaml:3")
 	if list := s.ListValues("dpdk.queues"); len(list) != 1 || list[0].defaults() != "4 (gazpacho: 8)" {
-		t.Errorf("values %+v, want dpdk.queues with its defaults", list)
+		t.Errorf("got the values %+v, want dpdk.queues with its defaults", list)
 	}
 }
 
-// What has one owner is refused when a second folder brings it, and both are named.
+// A file, value or service that a second folder also has is refused, and the error names both
+// folders.
 func TestTemplatesThatCollide(t *testing.T) {
 	for name, tc := range map[string]struct {
 		changes map[string]string
@@ -87,20 +89,20 @@ func TestTemplatesThatCollide(t *testing.T) {
 	}{
 		"a file": {map[string]string{"files.yaml": "- {path: /etc/nova/nova.conf, template: nic.conf, format: shell, roles: [compute], mode: \"0600\", " +
 			"owner: root, group: root}\n"},
-			[]string{"ovs-dpdk/files.yaml: item 1 (/etc/nova/nova.conf): role compute gets this path from openstack/files.yaml: item "}},
+			[]string{"ovs-dpdk/files.yaml: item 1 (/etc/nova/nova.conf): role compute already gets this path from openstack/files.yaml: item "}},
 		"a value": {map[string]string{"values/defaults.yaml": "dpdk: {queues: 1, driver: uio}\nnova: {workers: 2}\n",
 			"schema.yaml": "dpdk.queues: {type: integer}\ndpdk.driver: {type: string, choices: [uio]}\nnova.workers: {type: integer}\n"},
-			[]string{"ovs-dpdk/values/defaults.yaml:2: nova.workers is declared by openstack/values/defaults.yaml:6 as well"}},
+			[]string{"ovs-dpdk/values/defaults.yaml:2: nova.workers is also declared by openstack/values/defaults.yaml:6"}},
 		"a value of a release": {map[string]string{"values/gazpacho.yaml": "nova: {workers: 2}\n"},
-			[]string{"ovs-dpdk/values/gazpacho.yaml:1: nova.workers is declared by openstack/values/defaults.yaml:6 as well"}},
+			[]string{"ovs-dpdk/values/gazpacho.yaml:1: nova.workers is also declared by openstack/values/defaults.yaml:6"}},
 		"a value above one": {map[string]string{"values/gazpacho.yaml": "nova: 2\n"},
-			[]string{"ovs-dpdk/values/gazpacho.yaml:1: nova is declared by openstack/values/"}},
+			[]string{"ovs-dpdk/values/gazpacho.yaml:1: nova is also declared by openstack/values/"}},
 		"a value below one": {map[string]string{"values/gazpacho.yaml": "nova: {workers: {api: 2}}\n"},
-			[]string{"nova.workers.api is declared by openstack/values/defaults.yaml:6 as well"}},
+			[]string{"nova.workers.api is also declared by openstack/values/defaults.yaml:6"}},
 		"a secret": {map[string]string{"values/secrets.yaml": "nova: {password: {generate: password}}\n"},
-			[]string{"ovs-dpdk/values/secrets.yaml:1: nova.password is declared by openstack/values/secrets.yaml:"}},
+			[]string{"ovs-dpdk/values/secrets.yaml:1: nova.password is also declared by openstack/values/secrets.yaml:"}},
 		"a service": {map[string]string{"services.yaml": "- {name: nova-compute.service, files: []}\n"},
-			[]string{"ovs-dpdk/services.yaml: nova-compute.service is a service of openstack/services.yaml already"}},
+			[]string{"ovs-dpdk/services.yaml: nova-compute.service is already a service of openstack/services.yaml"}},
 		"a release of its own": {map[string]string{"values/gazpaco.yaml": "dpdk: {queues: 2}\n"},
 			[]string{`ovs-dpdk/values/gazpaco.yaml: release "gazpaco" is not known; known: epoxy, gazpacho`}},
 		"no schema":     {map[string]string{"schema.yaml": ""}, []string{"ovs-dpdk", "schema.yaml"}},
@@ -119,7 +121,7 @@ func TestTemplatesThatCollide(t *testing.T) {
 	}
 }
 
-// A cluster that is pinned to templates from before there were schemas renders as it did, whatever bundles bring.
+// A cluster that is pinned to templates without a schema renders as before, whatever bundles add.
 func TestBundleBesideTemplatesWithoutSchema(t *testing.T) {
 	m := fstest.MapFS{}
 	err := fs.WalkDir(ownTemplates().FS, ".", func(p string, d fs.DirEntry, err error) error {
@@ -138,6 +140,6 @@ func TestBundleBesideTemplatesWithoutSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Values(testCluster(`{"nova": {"workers": "many"}}`, "")); err != nil {
-		t.Errorf("a value that was rendered before is refused: %v", err)
+		t.Errorf("got %v, want the value accepted as before", err)
 	}
 }

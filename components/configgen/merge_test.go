@@ -11,7 +11,8 @@ func testLayer(kind layerKind, tree map[string]any) *layer {
 	return &layer{name: "test", kind: kind, tree: tree, where: func(p string) string { return p }}
 }
 
-// FuzzMerge: an override of a tree that fits gives each of its leaves, keeps all others, and changes neither tree.
+// FuzzMerge: an override that fits a tree sets each of its leaves, keeps all others, and changes
+// neither tree.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a": {"b": 1, "c": [1]}, "d": "x"}`), []byte(`{"a": {"b": 2}}`))
 	f.Add([]byte(`{"a": 1}`), []byte(`{"a": {"b": 2}}`))
@@ -29,7 +30,7 @@ func FuzzMerge(f *testing.F) {
 		before, _ := json.Marshal(base.plain())
 		merged, errs := merge(base, testLayer(overrideLayer, y))
 		if after, _ := json.Marshal(base.plain()); string(after) != string(before) {
-			t.Fatalf("the base was changed: %s, was %s", after, before)
+			t.Fatalf("the base was changed: got %s, want %s", after, before)
 		}
 		if len(errs) > 0 {
 			return
@@ -51,7 +52,7 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// BenchmarkMerge lays five values over a tree of 300.
+// BenchmarkMerge merges five values into a tree of 300.
 func BenchmarkMerge(b *testing.B) {
 	tree, own := map[string]any{}, map[string]any{}
 	for s := range 20 {

@@ -9,13 +9,13 @@ import (
 type setOption struct {
 	section, name string
 	path          []string
-	// list makes a line for each item.
+	// list gives a line per item.
 	list bool
-	// maybe is true if not all who share the template set it (Ansible's hosts): the template decides.
+	// maybe is true if not all users of the template set it (Ansible's hosts): the template decides.
 	maybe bool
 }
 
-// optionsOf are the options of a project that values set, sorted, and all that is wrong with them.
+// optionsOf returns the options of a project that values set, sorted, and all wrong ones.
 func optionsOf(root *node, project string) (options []setOption, wrong []*use) {
 	conf := root.find([]string{project, "conf"})
 	if conf == nil || conf.leaf() {
@@ -53,8 +53,9 @@ func has(rows []row, section, option string) (hasOption, hasSection bool) {
 	return hasOption, hasSection
 }
 
-// setOptions makes the rows have the options: in place of the line that sets it, else at the end of
-// its section, else in a new section at the end of the file. Lines within blocks are taken out.
+// setOptions puts the options into the rows: each replaces the line that sets it, else goes to the
+// end of its section, else into a new section at the end of the file. Lines within blocks are
+// removed.
 func setOptions(rows []row, options []setOption) []row {
 	added := map[string][]row{}
 	for _, o := range options {
@@ -84,7 +85,8 @@ func setOptions(rows []row, options []setOption) []row {
 	return rows
 }
 
-// anyDefined is the condition under which a new section has options at all. maybe is false if it always has.
+// anyDefined returns the condition under which a new section has any options. maybe is false if it
+// always has.
 func anyDefined(options []setOption, section string) (c condition, maybe bool) {
 	c.op = "or"
 	for _, o := range options {
@@ -103,7 +105,7 @@ func (o setOption) defined() condition {
 	return condition{op: "defined", ref: &ref{path: o.path}}
 }
 
-// rows that set the option; instead are those that are to be there if it is not set after all.
+// rows returns the rows that set the option; instead are the rows to use if it is not set.
 func (o setOption) rows(instead []row) []row {
 	name := o.path[len(o.path)-1] + " = "
 	line := row{kind: optionRow, name: o.name, statements: []statement{&text{name, 0}, &output{ref: ref{path: o.path}}, &text{"\n", 0}}}
@@ -164,7 +166,7 @@ func (e *optionEdit) edit(rows []row, section *string, top bool) []row {
 				*section = unknown
 			}
 			if len(w.then)+len(w.els) == 0 {
-				continue // nothing is left in it
+				continue // it is empty now
 			}
 		}
 		out = append(out, w)
@@ -173,7 +175,7 @@ func (e *optionEdit) edit(rows []row, section *string, top bool) []row {
 	return out
 }
 
-// sectionEnd is the index after the last line of a section that stands outside of blocks, or -1.
+// sectionEnd returns the index after the last line of a section outside of blocks, or -1.
 func sectionEnd(rows []row, section string) int {
 	inside, end := false, -1
 	for i, w := range rows {
@@ -199,7 +201,7 @@ func beginsSection(w row) bool {
 	return slices.ContainsFunc(w.then, starts) || slices.ContainsFunc(w.els, starts)
 }
 
-// flatten makes statements of rows; neighbouring texts of one line of the template are joined.
+// flatten turns rows into statements; adjacent texts of one line of the template are joined.
 func flatten(rows []row) []statement {
 	var out []statement
 	for _, w := range rows {
@@ -215,7 +217,7 @@ func flatten(rows []row) []statement {
 	return out
 }
 
-// shape tells sets of options apart by what they do to templates.
+// shape returns a key that distinguishes sets of options by their effect on templates.
 func shape(options []setOption) string {
 	var b strings.Builder
 	for _, o := range options {

@@ -14,18 +14,18 @@ import (
 //go:embed options
 var optionFiles embed.FS
 
-// optionTemplates is the option data as decodeFile takes it.
+// optionTemplates is the option data in the form for decodeFile.
 var optionTemplates = Templates{Name: "configgen", FS: optionFiles}
 
-// optionData are a release's options by project and section, as they were extracted from its packages.
+// optionData has a release's options by project and section, as extracted from its packages.
 type optionData map[string]map[string]sectionData
 
 type sectionData struct {
 	// Options by their current names, with _ for -, sorted.
 	Options []string `json:"options"`
-	// Deprecated names with the current one: NAME, or SECTION.NAME if it moved.
+	// Deprecated names with the current name: NAME, or SECTION.NAME if it has moved.
 	Deprecated map[string]string `json:"deprecated"`
-	// Types of options that do not take any text.
+	// Types of options that do not accept arbitrary text.
 	Types map[string]*optionType `json:"types"`
 }
 
@@ -41,11 +41,11 @@ type dynamicRule struct {
 	Sections  []string `yaml:"sections"`
 	NamedBy   string   `yaml:"named_by"`
 	OptionsOf string   `yaml:"options_of"`
-	// Options by name; null for those that take any text.
+	// Options by name; null for those that accept any text.
 	Options map[string]*optionType `yaml:"options"`
 }
 
-// option is what a rule knows of an option.
+// option returns the type of an option by a rule.
 func (r *dynamicRule) option(name string, sections map[string]sectionData) (t *optionType, known bool) {
 	if t, known = r.Options[name]; known {
 		return t, true
@@ -54,7 +54,7 @@ func (r *dynamicRule) option(name string, sections map[string]sectionData) (t *o
 	return of.Types[name], of.has(name)
 }
 
-// optionType is what an option takes, under its current or a deprecated name.
+// optionType returns the type of an option, under its current or a deprecated name.
 func (s *Source) optionType(release, project, section, option string) (t *optionType, known bool) {
 	sections := s.options[release][project]
 	option = optionName(option)
@@ -72,7 +72,7 @@ func (s *Source) optionType(release, project, section, option string) (t *option
 	return nil, false
 }
 
-// current is where an option is now, if the name is deprecated.
+// current returns the current section and name of an option with a deprecated name.
 func current(sections map[string]sectionData, section, option string) (string, string) {
 	data := sections[section]
 	now, old := data.Deprecated[option]
@@ -126,22 +126,23 @@ func loadDynamic() ([]dynamicRule, error) {
 	return rules, decodeFile(optionTemplates, "options/dynamic.yaml", &rules)
 }
 
-// finding is an option that the release does not have, has under another name, or that takes other values.
+// finding is an option that the release does not have or has under another name, or whose value is
+// invalid.
 type finding struct {
 	section, option string
 	// offset and end of the line in the file.
 	offset, end int
-	// text says what is wrong; warning if it works all the same.
+	// text says what is wrong; warning is true if it works nevertheless.
 	text    string
 	warning bool
 }
 
-// checkOptions finds the options of a rendered file that the project does not have in this release,
-// and values that it would not take.
+// checkOptions finds options in a rendered file that the project does not have in this release, and
+// values that it would not accept.
 func (s *Source) checkOptions(project, release string, content []byte) (found []finding) {
 	sections := s.options[release][project]
 	if sections == nil {
-		return nil // no data: a release of which no image was built
+		return nil // no data: no image of the release has been built
 	}
 	for line := range options(content) {
 		data, known := sections[line.section]
@@ -153,11 +154,11 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 			kind, takes = s.dynamic(project, line.section, option, sections, content)
 		}
 		switch value, refers := readOption(line.value); {
-		// A fact may be a placeholder: a node's address before its agent has reported one.
-		case takes && (refers || !s.judges || kind.fits(value) || s.owned(release, project, section, name) != ""):
+		// A fact may be a placeholder, e.g. a node's address before its agent has reported one.
+		case takes && (refers || !s.typed || kind.fits(value) || s.owned(release, project, section, name) != ""):
 			continue
 		case takes:
-			f.text = fmt.Sprintf("%s is not %s, which %s of %s takes", showValue(value), kind.takes(), project, release)
+			f.text = fmt.Sprintf("%s is not %s, as %s of %s requires", showValue(value), kind.takes(), project, release)
 		case name != option || section != line.section:
 			f.warning = true
 			f.text = fmt.Sprintf("is deprecated; its name in %s is [%s] %s", release, section, name)
@@ -170,7 +171,7 @@ func (s *Source) checkOptions(project, release string, content []byte) (found []
 	return found
 }
 
-// dynamic is what a rule knows of the option.
+// dynamic returns the type of an option by the rules.
 func (s *Source) dynamic(project, section, option string, sections map[string]sectionData, content []byte) (t *optionType, known bool) {
 	for _, r := range s.rules {
 		if r.Project != project {
@@ -188,7 +189,7 @@ func (s *Source) dynamic(project, section, option string, sections map[string]se
 			}
 		}
 		for _, pattern := range names {
-			// A pattern that is not one matches nothing.
+			// An invalid pattern matches nothing.
 			if ok, _ := path.Match(pattern, section); !ok {
 				continue
 			}
@@ -200,7 +201,7 @@ func (s *Source) dynamic(project, section, option string, sections map[string]se
 	return nil, false
 }
 
-// suggestOption suggests the release, section or name that was meant.
+// suggestOption suggests the intended release, section or name.
 func (s *Source) suggestOption(project, release, section, option string) string {
 	for _, other := range sortedKeys(s.options) {
 		if other != release && s.options[other][project][section].has(option) {

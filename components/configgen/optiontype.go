@@ -12,9 +12,11 @@ import (
 	"strings"
 )
 
-// optionType is what an option takes, as one of oslo_config.types checks it when the service starts. Nil: any text.
+// optionType is the type of an option, which one of oslo_config.types checks when the service
+// starts. Nil: any text.
 type optionType struct {
-	// Type is string, boolean, integer, float, list, dict, range, address, host, uri, or any: a class that is not oslo's own.
+	// Type is string, boolean, integer, float, list, dict, range, address, host, uri, or any for a
+	// class that is not oslo's own.
 	Type string `json:"type"`
 	// Choices are strings or numbers.
 	Choices    []any    `json:"choices"`
@@ -22,18 +24,18 @@ type optionType struct {
 	Max        *float64 `json:"max"`
 	IgnoreCase bool     `json:"ignoreCase"`
 	MaxLength  int      `json:"maxLength"`
-	// Quotes says that a list's items may be quoted, to have commas in them.
+	// Quotes: a list's items may be quoted, so that they can contain commas.
 	Quotes bool `json:"quotes"`
 	// Items of a list. Nil: strings.
 	Items *optionType `json:"items"`
-	// Bounds says that a list or dict stands between brackets or braces.
+	// Bounds: a list or dict is enclosed in brackets or braces.
 	Bounds  bool     `json:"bounds"`
 	Schemes []string `json:"schemes"`
-	// Multi says that the option may be given several times: each line adds a value.
+	// Multi: the option may be repeated; each line adds a value.
 	Multi bool `json:"multi"`
 }
 
-// takes describes the values that fit.
+// takes describes the accepted values.
 func (t *optionType) takes() string {
 	if t == nil {
 		return "a text"
@@ -100,7 +102,7 @@ func plainNumber(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// numeric makes of JSON's numbers those of the tree.
+// numeric converts numbers of JSON to those of the tree.
 func numeric(v any) any {
 	if f, ok := v.(float64); ok {
 		return number(f)
@@ -108,12 +110,12 @@ func numeric(v any) any {
 	return v
 }
 
-// hostName is RFC 1123's, with the underscore that oslo's HostDomain takes.
+// hostName is a host name by RFC 1123, plus the underscore that oslo's HostDomain accepts.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?)*$`)
 
 var integerRange = regexp.MustCompile(`^-?[0-9]+(-[0-9]+)?$`)
 
-// fits reports whether oslo.config takes the text.
+// fits reports whether oslo.config accepts the text.
 func (t *optionType) fits(text string) bool {
 	if t == nil {
 		return true
@@ -128,7 +130,7 @@ func (t *optionType) fits(text string) bool {
 		_, err := strconv.ParseInt(text, 10, 64)
 		return text == "" || err == nil && t.inLimits(text)
 	case "float":
-		// Python reads 1e400, inf and nan as numbers, with which no service can do anything.
+		// Python reads 1e400, inf and nan as numbers, which are useless to any service.
 		f, err := strconv.ParseFloat(text, 64)
 		return text == "" || err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && t.inLimits(text)
 	case "list":
@@ -165,7 +167,8 @@ func (t *optionType) chosen(text string) bool {
 	})
 }
 
-// fitsList checks each item. As oslo.config does, it joins an item that does not fit with the next one.
+// fitsList checks each item. Like oslo.config, it joins an item that does not fit with the next
+// one.
 func (t *optionType) fitsList(text string) bool {
 	text = strings.TrimRight(strings.TrimSpace(text), ",")
 	if t.Bounds {
@@ -191,7 +194,7 @@ func (t *optionType) fitsList(text string) bool {
 	return open == ""
 }
 
-// single says that a list can't be written for the option: it takes one value.
+// single reports whether the option accepts only one value, not a list.
 func (t *optionType) single() bool {
 	return t == nil || !t.Multi && t.Type != "list" && t.Type != "dict" && t.Type != "any"
 }

@@ -35,22 +35,22 @@ func TestWhatOptionsTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := o.takes(); got != tc.takes {
-			t.Errorf("%s takes %q, want %q", kind, got, tc.takes)
+			t.Errorf("%s: got %q as accepted, want %q", kind, got, tc.takes)
 		}
 		for _, text := range tc.good {
 			if !o.fits(text) {
-				t.Errorf("%s does not take %q", kind, text)
+				t.Errorf("%s: %q is refused, want it accepted", kind, text)
 			}
 		}
 		for _, text := range tc.bad {
 			if o.fits(text) {
-				t.Errorf("%s takes %q", kind, text)
+				t.Errorf("%s: %q is accepted, want it refused", kind, text)
 			}
 		}
 	}
 }
 
-// The data of the releases that regiond carries have types, and the words that the checks know.
+// The option data of regiond's releases have types, and only type names that the checks know.
 func TestTypesOfTheCarriedReleases(t *testing.T) {
 	all, err := loadOptions()
 	if err != nil {

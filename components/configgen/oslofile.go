@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// A file of oslo.config is read as rows, so that an option's line can be replaced where it is: in
-// the template, before anything is rendered, and so for every target alike.
+// row is a line, or a block of lines, of an oslo.config file. Files are parsed into rows so that an
+// option's line can be replaced in the template before rendering, and therefore for every target.
 type row struct {
 	kind rowKind
-	// name of a section (headerRow; "" if it is made by the template) or of an option (optionRow), with _ for -.
+	// name of a section (headerRow; "" if the template computes it) or of an option (optionRow), with
+	// _ for -.
 	name string
-	// statements of a line, its end included.
+	// statements of a line, including its line break.
 	statements []statement
-	// block is the if or range around whole lines (blockRow), then and els are its rows.
+	// block is an if or range around whole lines (blockRow); then and els are its rows.
 	block     statement
 	then, els []row
 	at        int
@@ -27,11 +28,11 @@ const (
 	otherRow  rowKind = iota // blank or a comment
 	headerRow                // [section]
 	optionRow                // option = value
-	moreRow                  // goes on with the value of the line before
+	moreRow                  // continues the value of the previous line
 	blockRow
 )
 
-// parseRows reads a template as rows of an oslo.config file.
+// parseRows parses a template into rows of an oslo.config file.
 func parseRows(name string, statements []statement) ([]row, error) {
 	r := &rowReader{name: name}
 	rows := r.rows(wholeLines(statements, false))
@@ -48,7 +49,7 @@ func (r *rowReader) fail(at int, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s:%d: %s", r.name, at, fmt.Sprintf(format, args...)))
 }
 
-// hasLines reports whether a statement's output has line breaks of its own.
+// hasLines reports whether a statement's output contains line breaks.
 func hasLines(s statement) bool {
 	switch s := s.(type) {
 	case *text:
@@ -61,10 +62,10 @@ func hasLines(s statement) bool {
 	return false
 }
 
-// wholeLines moves the line break that a block begins with (as {{- if }} leaves it) to before the
-// block, and the one that follows the block into its end: the same output, but the block then is
-// around whole lines. It goes backwards, as blocks may follow each other. before reports whether
-// a line has begun.
+// wholeLines moves the line break at the beginning of a block (as {{- if }} leaves it) before the
+// block, and the line break after the block to its end. The output is the same, but the block then
+// encloses whole lines. It works backwards, because blocks may follow each other. before reports
+// whether a line has begun.
 func wholeLines(list []statement, before bool) []statement {
 	list = slices.Clone(list)
 	for i := len(list) - 1; i >= 0; i-- {
@@ -86,7 +87,7 @@ func wholeLines(list []statement, before bool) []statement {
 	return list
 }
 
-// mapped is a block with other bodies.
+// mapped returns a block with its bodies mapped by f.
 func mapped(s statement, f func([]statement) []statement) statement {
 	switch s := s.(type) {
 	case *branch:
@@ -104,7 +105,7 @@ func at(list []statement, i int) statement {
 	return nil
 }
 
-// open reports whether a line may have begun, and not ended, after the statements.
+// open reports whether a line may be unfinished after the statements.
 func open(list []statement, before bool) bool {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -123,7 +124,7 @@ func open(list []statement, before bool) bool {
 	return before
 }
 
-// movable reports whether all that the statements can make is nothing, or begins with a line break.
+// movable reports whether the output of the statements is always empty or begins with a line break.
 func movable(body []statement) bool {
 	if len(body) == 0 {
 		return true
@@ -139,7 +140,7 @@ func movable(body []statement) bool {
 	return false
 }
 
-// moved has the line break at its end that it had at its beginning.
+// moved moves the line break from the beginning to the end.
 func moved(body []statement) []statement {
 	if len(body) == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (r *rowReader) row(line []statement) row {
 	out := row{statements: line, at: line[0].line()}
 	first, ok := line[0].(*text)
 	if !ok {
-		r.fail(out.at, "the name of a section or an option must not be made by the template")
+		r.fail(out.at, "the name of a section or an option must not be computed by the template")
 		return out
 	}
 	s := strings.TrimSuffix(first.s, "\n")
@@ -237,13 +238,15 @@ func (r *rowReader) row(line []statement) row {
 	return out
 }
 
-// optionName is an option's name as the release's data has it: oslo takes - for _.
+// optionName returns an option's name as in the release's data: oslo treats - as _.
 func optionName(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "-", "_") }
 
-// noSection is before the first header, unknown after a block that may have begun another one. Neither is a section's name.
+// noSection is before the first header, unknown after a block that may have begun another section.
+// Neither is a valid section name.
 const noSection, unknown = "\n", "\n\n"
 
-// sections refuses options whose section depends on a condition, and returns the section after the rows.
+// sections refuses options whose section depends on a condition, and returns the section after the
+// rows.
 func (r *rowReader) sections(rows []row, section string) string {
 	for _, w := range rows {
 		switch w.kind {
@@ -252,7 +255,7 @@ func (r *rowReader) sections(rows []row, section string) string {
 		case optionRow:
 			switch section {
 			case noSection:
-				r.fail(w.at, "option %s stands before the first [section]", w.name)
+				r.fail(w.at, "option %s comes before the first [section]", w.name)
 			case unknown:
 				r.fail(w.at, "the section of %s depends on the block above; begin a [section] after the block", w.name)
 			}

@@ -13,29 +13,29 @@ type ownedRule struct {
 	Options map[string][]string `yaml:"options"`
 }
 
-// credentialOptions say whose a password is (keystoneauth1's loading.get_plugin_options).
+// credentialOptions identify the user of a password (keystoneauth1's loading.get_plugin_options).
 var credentialOptions = []string{"auth_type", "auth_section", "username", "user_id", "user_domain_name", "user_domain_id", "project_name",
 	"project_id", "project_domain_name", "project_domain_id", "tenant_name", "tenant_id", "default_domain_name", "default_domain_id",
 	"domain_name", "domain_id", "system_scope", "trust_id", "application_credential_id", "application_credential_name",
 	"application_credential_secret"}
 
-// optionUse is what templates print in an option's line.
+// optionUse describes what templates print in an option's line.
 type optionUse struct {
-	// owned explains why values can't replace the option. Empty: they can.
+	// owned explains why values can't replace the option. Empty if they can.
 	owned string
 	// values of the tree that are printed in the line.
 	values [][]string
 }
 
-// becauseNode is why an option that says which node this is can't be replaced.
-const becauseNode = "it says which node this is"
+// becauseNode is why an option that identifies a node can't be replaced.
+const becauseNode = "it identifies this node"
 
-// optionKey is PROJECT.SECTION.OPTION with a separator that names don't have.
+// optionKey returns PROJECT.SECTION.OPTION with a separator that names can't contain.
 func optionKey(project, section, option string) string {
 	return key([]string{project, section, option})
 }
 
-// noteOptions records which values the lines of a file's options print.
+// noteOptions records which values a file's option lines print.
 func (s *Source) noteOptions(f *file) {
 	for _, role := range f.Roles {
 		s.noteRows(f.Options, f.rows[role], noSection)
@@ -59,7 +59,8 @@ func (s *Source) noteRows(project string, rows []row, section string) string {
 	return section
 }
 
-// printedRefs calls f for the values that statements print, from the root of the tree; not for those that conditions look at.
+// printedRefs calls f for the values that statements print, from the root of the tree, but not for
+// those used in conditions.
 func printedRefs(statements []statement, f func(ref)) {
 	for _, s := range statements {
 		switch s := s.(type) {
@@ -85,18 +86,18 @@ func (s *Source) noteUse(project, section, option string, path []string) {
 	secret = secret || path[0] == "node" && slices.Contains(nodeSecrets, joined(path[1:]))
 	switch {
 	case secret:
-		use.owned = "it has a secret that regiond keeps"
+		use.owned = "it contains a secret that regiond manages"
 		if option == "password" {
 			for _, name := range credentialOptions {
 				if of := s.use(project, section, name); of.owned == "" || of.owned == becauseNode {
-					of.owned = "it says whose the password is that regiond keeps"
+					of.owned = "it belongs to a password that regiond manages"
 				}
 			}
 		}
 	case path[0] == "node" && use.owned == "":
 		use.owned = becauseNode
 	case path[0] == "cluster" && use.owned == "":
-		use.owned = "it says where the cluster's broker, database and APIs are"
+		use.owned = "it locates the cluster's broker, database or APIs"
 	case path[0] == "physical_networks":
 		use.owned = "it follows from the cluster's physicalNetworks"
 	}
@@ -128,7 +129,8 @@ func (s *Source) loadOwned() error {
 	return nil
 }
 
-// owned explains why an option, under its current or a deprecated name, can't be replaced by values. Empty: it can.
+// owned explains why an option, under its current or a deprecated name, can't be replaced by
+// values. Empty if it can.
 func (s *Source) owned(release, project, section, option string) string {
 	section, option = current(s.options[release][project], section, optionName(option))
 	if use := s.optionUses[optionKey(project, section, option)]; use != nil && use.owned != "" {
@@ -137,9 +139,10 @@ func (s *Source) owned(release, project, section, option string) string {
 	return ""
 }
 
-// beside finds options that are given below conf beside another value for the same option: the former would win, without a word.
-func (s *Source) beside(v *Values) (errs []error) {
-	if !s.judges {
+// conflicts finds options that are set both below conf and by another value for the same line: the
+// former would silently win.
+func (s *Source) conflicts(v *Values) (errs []error) {
+	if !s.typed {
 		return nil
 	}
 	for _, project := range sortedKeys(s.projects) {
@@ -159,7 +162,7 @@ func (s *Source) beside(v *Values) (errs []error) {
 			for _, other := range use.values {
 				n := v.root.find(other)
 				if n != nil && n.leaf() && n.from.operator && !equal(n.value, leaf.value) {
-					errs = append(errs, leaf.from.problem(path, "[%s] %s is given here as %s, and by %s as %s; keep one of them",
+					errs = append(errs, leaf.from.problem(path, "[%s] %s is set here to %s, and by %s to %s; keep one of them",
 						section, option, show(leaf), n.from.place(other), show(n)))
 				}
 			}
@@ -168,11 +171,11 @@ func (s *Source) beside(v *Values) (errs []error) {
 	return errs
 }
 
-// factNames are values that regiond finds out itself, and where they are declared.
+// factNames are values that regiond determines itself, and where they are declared.
 var factNames = map[string]string{"cluster": "the cluster's own fields", "region": "metadata.name", "node": "the host",
 	"role": "files.yaml", "physical_networks": "the cluster's physicalNetworks"}
 
-// withoutFacts removes facts from an operator's tree, and reports them.
+// withoutFacts removes facts from an operator's tree and reports them.
 func withoutFacts(l *layer) (errs []error) {
 	for _, name := range sortedKeys(l.tree) {
 		from, isFact := factNames[name]

@@ -12,21 +12,22 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// OwnSecrets is where the secrets that an operator adds are in the tree: own.NAME. Templates print them as any other, and in a
-// cluster's values an option is given one by its name: keystone.conf.ldap.password: {secret: NAME}.
+// OwnSecrets is the path in the tree of the secrets that an operator adds: own.NAME. Templates
+// print them like any other, and a cluster's values refer to them by name:
+// keystone.conf.ldap.password: {secret: NAME}.
 const OwnSecrets = "own"
 
-// refersTo is the key of such a mapping.
+// refersTo is the key of such a reference.
 const refersTo = "secret"
 
 var ownSecretName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckOwnSecret reports what is wrong with a secret of the operator's own; it does not show the
-// value. One that oslo.config would read otherwise than it was written is refused: values are one
-// line, and white space and quotes around them are stripped (oslo_config/iniparser.py).
+// CheckOwnSecret reports what is wrong with an operator's own secret, without showing it. It
+// refuses a value that oslo.config would not read as written: values are one line, and surrounding
+// white space and quotes are stripped (oslo_config/iniparser.py).
 func CheckOwnSecret(name, value string) error {
 	if !ownSecretName.MatchString(name) {
-		return fmt.Errorf("%q is not the name of a secret: it may have lower-case letters, digits and hyphens between them, 63 at most", name)
+		return fmt.Errorf("%q is not the name of a secret: use at most 63 lower-case letters and digits, with hyphens between them", name)
 	}
 	if wrong := wrongSecret(value); wrong != "" {
 		return fmt.Errorf("secret %s %s", name, wrong)
@@ -50,7 +51,8 @@ func wrongSecret(value string) string {
 	return ""
 }
 
-// references calls f for each option below a plain tree that is given a secret by its name. set replaces what is given.
+// references calls f for each option in a plain tree that refers to a secret. set replaces the
+// reference.
 func references(tree map[string]any, f func(path []string, name any, set func(value string))) {
 	for _, project := range sortedKeys(tree) {
 		object, _ := tree[project].(map[string]any)
@@ -67,7 +69,7 @@ func references(tree map[string]any, f func(path []string, name any, set func(va
 	}
 }
 
-// referred are the names of the secrets that a cluster's declaration refers to.
+// referred returns the names of the secrets that a cluster's declaration refers to.
 func referred(d *region.OpenStackDeclaration) (names []string) {
 	for _, raw := range []*runtime.RawExtension{d.Values, d.Overrides} {
 		if raw == nil || len(raw.Raw) == 0 {
@@ -87,8 +89,8 @@ func referred(d *region.OpenStackDeclaration) (names []string) {
 	return slices.Compact(names)
 }
 
-// resolve puts the secrets that a layer of the cluster refers to into it. tree are the cluster's
-// secrets; a node has none of its own, so that what differs between nodes is never secret.
+// resolve replaces a layer's references with secrets from tree, the cluster's secrets. A node has
+// none of its own, so that values in which nodes differ are never secret.
 func (s *Source) resolve(l *layer, c *Cluster, tree map[string]any) (errs []error) {
 	l.secrets = map[string]bool{}
 	references(l.tree, func(path []string, of any, set func(string)) {
@@ -101,7 +103,7 @@ func (s *Source) resolve(l *layer, c *Cluster, tree map[string]any) (errs []erro
 		case tree == nil:
 			errs = append(errs, l.problem(path, "refers to a secret; only values and overrides of the cluster can"))
 		case !isString || !ownSecretName.MatchString(name):
-			errs = append(errs, l.problem(path, "refers to a secret by %s, which is not a name; an example: {secret: ldap-password}", showValue(of)))
+			errs = append(errs, l.problem(path, "refers to a secret by %s, which is not a name; write e.g. {secret: ldap-password}", showValue(of)))
 		case text == "":
 			errs = append(errs, l.problem(path, "refers to the secret %s, which is not set; %s", name, howToSet(c.Declaration, name)))
 		case wrongSecret(text) != "" && !marked(text):
@@ -118,10 +120,12 @@ func howToSet(d *region.OpenStackDeclaration, name string) string {
 	return fmt.Sprintf("set it with: regiond secret set %s %s --from-file FILE", d.Name, name)
 }
 
-// marked reports whether a text is not a secret, but stands for one that the External Secrets operator fills in.
+// marked reports whether a text is a marker for a secret that the External Secrets operator fills
+// in.
 func marked(text string) bool { return strings.HasPrefix(text, "\x00") }
 
-// writtenSecret is an option's secret as oslo.config reads it: no dollar in it stands for another option.
+// writtenSecret returns an option's secret escaped for oslo.config: no dollar in it refers to
+// another option.
 func writtenSecret(text string) string {
 	if marked(text) {
 		return strings.TrimSuffix(text, "\x00") + ` | replace "$" "$$"` + "\x00"

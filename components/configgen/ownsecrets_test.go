@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// refersToLDAP gives an option of nova.conf the operator's own secret.
+// refersToLDAP sets an option of nova.conf to the operator's own secret.
 const refersToLDAP = `{"nova": {"conf": {"DEFAULT": {"default_flavor": {"secret": "ldap-password"}}}}}`
 
 func withOwnSecret(values, overrides, secret string) Cluster {
@@ -14,7 +14,8 @@ func withOwnSecret(values, overrides, secret string) Cluster {
 	return c
 }
 
-// An operator's own secret arrives in every target as it was set, whatever oslo.config would read in it, and is never shown.
+// An operator's own secret reaches every target as set, whatever characters it has, and is never
+// shown.
 func TestOwnSecrets(t *testing.T) {
 	s := mustSource(t, nil)
 	const secret = `p$my_ip $$host{{ "x" }}\n 'q`
@@ -44,7 +45,7 @@ func TestOwnSecrets(t *testing.T) {
 	}
 	for file, content := range map[string]string{"config-nova/etc.nova.nova.conf": "nova/etc/nova/nova.conf", "config-compute-node1/etc.nova.nova.conf": "node1/etc/nova/nova.conf"} {
 		if got[file] != want[content] {
-			t.Errorf("External Secrets makes of %s\n%s\nwant\n%s", file, got[file], want[content])
+			t.Errorf("External Secrets renders %s to\n%s\nwant\n%s", file, got[file], want[content])
 		}
 	}
 	e, err := s.Explain(mustValues(t, s, c), "nova", "nova.conf", "DEFAULT.default_flavor")
@@ -57,7 +58,7 @@ func TestOwnSecrets(t *testing.T) {
 	}
 	mustSay(t, b.String(), "nova.conf.DEFAULT.default_flavor = a secret")
 
-	c.Secrets = nil // not known: it is named
+	c.Secrets = nil // unknown secrets are shown by name
 	files, _, err := s.Render(mustValues(t, s, c), "nova")
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,8 @@ import (
 	"testing"
 )
 
-// Templates without a schema are those that a cluster was pinned to by a regiond that had none:
-// what they are rendered to, with values that are refused or written otherwise since, is what it
-// was.
+// An earlier regiond may have pinned a cluster to templates without a schema. They render as
+// before, even with values that are refused or written differently since.
 func TestTemplatesWithoutSchema(t *testing.T) {
 	s := mustSource(t, map[string]string{"schema.yaml": ""})
 	c := testCluster(`{"nova": {"workers": "many", "conf": {"DEFAULT": {"default_flavor": "a$debug", "cpu_allocation_ratio": "lots", "host": "me"},

@@ -21,18 +21,19 @@ import (
 
 var imageDir = flag.String("images", region.DefaultImagesDir, "folder of images, with a node image in it")
 
-// debianHost is a host with the packages of the node image, as Debian leaves them, in namespaces of
-// its own: its systemd is process 1, its network has a loopback and the interface of the physical
-// network.
+// debianHost is a host with the packages of the node image, as Debian installs them, in its own
+// namespaces: its systemd is process 1, and its network has a loopback and the interface of the
+// physical network.
 type debianHost struct {
 	t    *testing.T
 	dir  string
 	init *exec.Cmd
-	// enter is the command that runs another one on the host.
+	// enter is the prefix of commands that run on the host.
 	enter []string
 }
 
-// enclose puts this shell into a control group of its own, which a systemd inside takes for the whole tree. $1 is the root.
+// enclose puts this shell into its own control group, which a systemd inside sees as the whole
+// tree. $1 is the root.
 const enclose = `set -e
 group=/sys/fs/cgroup/regiond-playbook; [ ! -d /sys/fs/cgroup/systemd ] || group=/sys/fs/cgroup/systemd/regiond-playbook
 mkdir -p $group; echo $$ > $group/cgroup.procs
@@ -59,21 +60,21 @@ fi
 ip link set lo up; ip link add data0 type veth peer name switch0
 exec chroot "$root" /lib/systemd/systemd --system --unit=multi-user.target --show-status=0`
 
-// deviceUnits of systemd belong to the machine whose kernel this is; the network is made above.
+// deviceUnits of systemd manage the devices of this test's machine; the network is created above.
 var deviceUnits = []string{"systemd-udevd.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket", "systemd-udev-trigger.service",
 	"systemd-networkd.service", "systemd-networkd-wait-online.service", "systemd-resolved.service", "systemd-timesyncd.service"}
 
 func bootDebianHost(t *testing.T) *debianHost {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Fatal("this test makes namespaces: run it as root")
+		t.Fatal("this test creates namespaces; run it as root")
 	}
 	archive, err := images.Rootfs(*imageDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &debianHost{t: t, dir: t.TempDir()}
-	if err := os.Chmod(h.dir, 0o755); err != nil { // services pass the root
+	if err := os.Chmod(h.dir, 0o755); err != nil { // services traverse the root
 		t.Fatal(err)
 	}
 	h.command("tar", "--zstd", "-C", h.dir, "-xf", archive)
@@ -95,10 +96,10 @@ func bootDebianHost(t *testing.T) *debianHost {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = h.init.Process.Kill() // --kill-child takes process 1 along, and with it the namespaces
+		_ = h.init.Process.Kill() // --kill-child also kills process 1, and with it the namespaces
 		_ = h.init.Wait()         // killed
 		for _, group := range []string{"/sys/fs/cgroup/systemd/regiond-playbook", "/sys/fs/cgroup/regiond-playbook"} {
-			_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run() // there is one of them
+			_ = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run() // find is always installed
 		}
 	})
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(10 * time.Millisecond) {
@@ -143,13 +144,14 @@ func (h *debianHost) await(within time.Duration, args ...string) {
 	}
 }
 
-// property of a unit.
+// property returns a property of a unit.
 func (h *debianHost) property(unit, name string) string {
 	h.t.Helper()
 	return strings.TrimSpace(h.run("systemctl", "show", unit, "--property", name, "--value"))
 }
 
-// playbook runs Debian's ansible-playbook with its connection by SSH, whose client is replaced by one that enters the namespaces.
+// playbook runs Debian's ansible-playbook over SSH, with an SSH client that enters the namespaces
+// instead.
 func (h *debianHost) playbook(dir string, args ...string) (recap string) {
 	h.t.Helper()
 	client := filepath.Join(h.t.TempDir(), "ssh")
@@ -168,15 +170,15 @@ func (h *debianHost) playbook(dir string, args ...string) (recap string) {
 	return recap
 }
 
-// Ansible brings a Debian host to where all services of a compute node run, changes nothing when it runs again, and restarts the
-// reader of a file that changed, and nothing else.
+// Ansible configures a Debian host so that all services of a compute node run. A second run changes
+// nothing, and a run after a file changed restarts only the reader of that file.
 func TestPlaybookStartsServices(t *testing.T) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := bootDebianHost(t)
-	// Services as Debian starts them fail, some for ever: they have no configuration yet.
+	// Services that Debian starts fail, some permanently: they have no configuration yet.
 	h.await(3*time.Minute, "sh", "-c", "case $(systemctl is-system-running) in running|degraded) ;; *) exit 1 ;; esac")
 	c := realCluster(t, s, region.ReleaseEpoxy)
 	c.Declaration.Address = "127.0.0.1"
@@ -191,7 +193,8 @@ func TestPlaybookStartsServices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The kernel is this machine's: it need not have KVM, Open vSwitch's datapath, or what libvirt keeps guests apart with.
+	// This machine's kernel may lack KVM, Open vSwitch's datapath, and the features by which libvirt
+	// isolates guests.
 	const values = `{"nova": {"virt_type": "qemu", "cpu_mode": "custom", "cpu_models": ["qemu64"], "report_interval": REPORT},
 		"openvswitch": {"datapath_type": "netdev"},
 		"libvirt": {"security_driver": "none", "namespaces": false, "cgroups": false, "max_processes": 0, "max_files": 0}}`
@@ -205,7 +208,7 @@ func TestPlaybookStartsServices(t *testing.T) {
 			t.Errorf("%s is %s and %s, want active and enabled\n%s", unit, state, enabled, h.run("journalctl", "--no-pager", "--unit", unit))
 		}
 		if path := h.property(unit, "FragmentPath"); path != "/etc/systemd/system/"+unit {
-			t.Errorf("%s is the unit %s, want that of the playbook", unit, path)
+			t.Errorf("%s: got the unit file %s, want that of the playbook", unit, path)
 		}
 		began[unit] = h.property(unit, "ActiveEnterTimestampMonotonic")
 	}

@@ -7,7 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The playbook restarts who reads a file that changed, once and in the order of services.yaml, and then starts what does not run.
+// The playbook restarts the readers of a changed file, once and in the order of services.yaml, and
+// then starts services that are not running.
 func TestPlaybookOfServices(t *testing.T) {
 	s := mustSource(t, map[string]string{"services.yaml": "- name: first.service\n  files: [/etc/nova/nova.conf]\n" +
 		"- name: nova-compute.service\n  files: [/etc/nova/nova.conf, /etc/systemd/system/nova-compute.service]\n  reload: true\n"})
@@ -34,7 +35,7 @@ func TestPlaybookOfServices(t *testing.T) {
 		}
 		if unit, ok := task["ansible.builtin.systemd"].(map[string]any); ok {
 			if task["when"] != "openstack_root is not defined" {
-				t.Errorf("%s touches services of a host whose files are only looked at", name)
+				t.Errorf("%s touches services although openstack_root is defined", name)
 			}
 			if unit["name"] != nil && (unit["enabled"] != true || unit["state"] != "started") {
 				t.Errorf("%s: got %v, want it enabled and started", name, unit)
@@ -44,7 +45,7 @@ func TestPlaybookOfServices(t *testing.T) {
 			after = append(after, name)
 		}
 	}
-	want := []string{"units are read", "services whose files changed", "first.service", "nova-compute.service"}
+	want := []string{"reload units", "restart services whose files changed", "first.service", "nova-compute.service"}
 	if !slices.Equal(after, want) {
 		t.Errorf("after the files: got %q, want %q", after, want)
 	}
@@ -57,7 +58,7 @@ func TestPlaybookOfServices(t *testing.T) {
 	}
 	for file, want := range map[string][]any{
 		"/etc/nova/nova.conf":                      {"restart first.service", "reload nova-compute.service"},
-		"/etc/systemd/system/nova-compute.service": {"restart nova-compute.service"}, // a reload does not take a unit over
+		"/etc/systemd/system/nova-compute.service": {"restart nova-compute.service"}, // a reload does not apply a changed unit
 	} {
 		if got, _ := notified[file].([]any); !slices.Equal(got, want) {
 			t.Errorf("%s notifies %q, want %q", file, got, want)

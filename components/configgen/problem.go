@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Problem is one thing that is wrong with a cluster's values, at its place.
+// Problem is a problem of a cluster's values, with its place.
 type Problem struct {
 	// Field is the path in the region file, e.g. spec.openstack.clusters[0].values.nova.debug. It is
-	// empty if the file has no part in it.
+	// empty if the problem does not come from the file.
 	Field string
-	// Place is where to look: the field with file and line, or a template's line, or a Secret.
+	// Place is where to look: the field with file and line, a template's line, or a Secret.
 	Place   string
 	Message string
-	// Warning says that it works all the same.
+	// Warning: it works nevertheless.
 	Warning bool
 }
 
@@ -24,7 +24,7 @@ func (p *Problem) Error() string {
 	return p.Place + ": " + p.Message
 }
 
-// problem of a value of the layer.
+// problem returns a problem of a value of the layer.
 func (l *layer) problem(path []string, format string, args ...any) *Problem {
 	p := &Problem{Place: l.place(path), Message: fmt.Sprintf(format, args...)}
 	if l.field != nil {
@@ -33,14 +33,14 @@ func (l *layer) problem(path []string, format string, args ...any) *Problem {
 	return p
 }
 
-// Problems are the parts of a joined error, each once: nodes mostly have the same ones. What is not
-// a Problem has neither field nor place.
+// Problems returns the parts of a joined error without duplicates: nodes mostly have the same ones.
+// An error that is not a Problem has neither field nor place.
 func Problems(err error) (list []*Problem) {
 	seen := map[Problem]bool{}
 	var collect func(error)
 	collect = func(err error) {
 		var p *Problem
-		switch e := err.(type) { //nolint:errorlint // a wrapped Problem would lose what is around it
+		switch e := err.(type) { //nolint:errorlint // unwrapping would lose the text around a Problem
 		case nil:
 			return
 		case *Problem:
@@ -62,7 +62,7 @@ func Problems(err error) (list []*Problem) {
 	return list
 }
 
-// uniqueProblems keeps the first of equal ones.
+// uniqueProblems removes duplicates.
 func uniqueProblems(list []*Problem) []*Problem {
 	errs := make([]error, len(list))
 	for i, p := range list {
@@ -71,7 +71,7 @@ func uniqueProblems(list []*Problem) []*Problem {
 	return Problems(errors.Join(errs...))
 }
 
-// joinProblems is errors.Join of each problem once.
+// joinProblems is errors.Join without duplicate problems.
 func joinProblems(errs []error) error {
 	list := Problems(errors.Join(errs...))
 	once := make([]error, len(list))

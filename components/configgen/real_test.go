@@ -9,7 +9,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// endless bytes that are the same in every run.
+// endless is an endless stream of bytes that is the same in every run.
 type endless struct {
 	n    byte
 	left []byte
@@ -25,7 +25,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// realCluster is a cluster for the templates that regiond carries.
+// realCluster returns a cluster for regiond's own templates.
 func realCluster(t testing.TB, s *Source, release region.OpenStackRelease) Cluster {
 	t.Helper()
 	tree, _, err := secrets.Generate(s.Secrets(), nil, nil, &endless{})
@@ -45,7 +45,8 @@ var realNodes = []Node{
 	{Name: "node2", Address: "10.99.0.12", Registration: "6d3d1f60-0cb3-4b2d-9ef2-ab02ec6f41f5",
 		Secrets: map[string]string{NodeKeystonePassword: "k2", NodeRabbitMQPassword: "r2"}}}
 
-// The templates that regiond carries render for every release, role and node, and name only options that the release has.
+// regiond's own templates render for every release, role and node, and use only options of the
+// release.
 func TestCarriedTemplates(t *testing.T) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})
 	if err != nil {

@@ -20,7 +20,8 @@ type File struct {
 	Content string
 }
 
-// Render makes the files of a role, sorted by path. For role compute, v are a node's values. Warnings are of deprecated options.
+// Render renders the files of a role, sorted by path. For role compute, v are a node's values.
+// Warnings are about deprecated options.
 func (s *Source) Render(v *Values, role string) (files []File, warnings []*Problem, err error) {
 	list := s.filesOf(role)
 	if len(list) == 0 {
@@ -58,7 +59,8 @@ func (s *Source) Render(v *Values, role string) (files []File, warnings []*Probl
 	return files, warnings, nil
 }
 
-// Node makes what a compute node is to run: the files of role compute and the services that read them.
+// Node renders the configuration of a compute node: the files of role compute and the services that
+// read them.
 func (s *Source) Node(v *Values, n Node) (configuration.Configuration, []*Problem, error) {
 	var c configuration.Configuration
 	nv, unused, err := s.NodeValues(v, n)
@@ -81,10 +83,10 @@ func (s *Source) Node(v *Values, n Node) (configuration.Configuration, []*Proble
 	return c, warnings, c.Check()
 }
 
-// roleLayer is where the value "role" comes from.
+// roleLayer is the layer of the value "role".
 var roleLayer = &layer{name: "role", kind: firmLayer, where: func(string) string { return filesName }}
 
-// inRole is the tree that templates see.
+// inRole returns the tree that templates see.
 func (v *Values) inRole(role string) *node {
 	root := &node{children: maps.Clone(v.root.children)}
 	root.children["role"] = &node{value: role, from: roleLayer}
@@ -92,14 +94,15 @@ func (v *Values) inRole(role string) *node {
 }
 
 func (s *Source) evaluation(f *file, v *Values, root *node) *evaluation {
-	const usual = 4 << 10 // bytes of a file
+	const usual = 4 << 10 // typical size of a file in bytes
 	return &evaluation{template: f.place, values: v, root: root, src: s, format: f.Format, buf: make([]byte, 0, usual)}
 }
 
-// maxSets bounds the sets of templates that are kept, each some 100 kB. There are as many as there are sets of options.
+// maxSets bounds the number of cached sets of templates, each about 100 kB. There is one per set of
+// options.
 const maxSets = 64
 
-// templates are those of a role's files with the options set that the values set.
+// templates returns the templates of a role's files with the options that the values set.
 func (s *Source) templates(list []*file, root *node, role string) ([][]statement, []error) {
 	options, errs := s.setByValues(list, root)
 	if len(errs) > 0 {
@@ -119,7 +122,7 @@ func (s *Source) templates(list []*file, root *node, role string) ([][]statement
 	return set, nil
 }
 
-// setByValues are the options that values set for the projects of these files.
+// setByValues returns the options that values set for the projects of these files.
 func (s *Source) setByValues(list []*file, root *node) (options []setOption, errs []error) {
 	seen := map[string]bool{"": true}
 	for _, f := range list {
@@ -136,7 +139,8 @@ func (s *Source) setByValues(list []*file, root *node) (options []setOption, err
 	return options, errs
 }
 
-// withOptions sets each option in the files that have it; else in those that have its section; else in the first of files.yaml.
+// withOptions sets each option in the files that have it, else in those that have its section, else
+// in the first file in files.yaml.
 func withOptions(list []*file, role string, options []setOption) [][]statement {
 	per := make([][]setOption, len(list))
 	for _, o := range options {

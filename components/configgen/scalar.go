@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// printed is how a value is written into a file, by all targets alike: true and false in small letters, numbers as Python writes
-// them. ok is false for what cannot be printed: lists and mappings.
+// printed returns a value as it is written into a file for every target: true and false in lower
+// case, numbers as in Python. ok is false for lists and mappings, which can't be printed.
 func printed(v any) (s string, ok bool) {
 	switch x := v.(type) {
 	case string:
@@ -27,7 +27,7 @@ func printed(v any) (s string, ok bool) {
 	return "", false
 }
 
-// printFloat is Python's repr: digits until there are too many of them, then an exponent of two digits or more.
+// printFloat is Python's repr: plain digits up to a limit, then an exponent of two or more digits.
 func printFloat(f float64) string {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.FormatFloat(f, 'e', -1, 64)
@@ -39,7 +39,7 @@ func printFloat(f float64) string {
 	return s
 }
 
-// truth is what a condition makes of a value: the same in Go and in Jinja2.
+// truth reports whether a value is true in a condition, as in both Go and Jinja2.
 func truth(v any) bool {
 	switch x := v.(type) {
 	case string:
@@ -56,16 +56,18 @@ func truth(v any) bool {
 	return true
 }
 
-// number makes an int64 of what is whole, so that 16 and 16.0 are one value: JSON does not keep them apart.
+// number converts a whole number to int64, so that 16 and 16.0 are the same value: JSON does not
+// distinguish them.
 func number(f float64) any {
-	const exact = 1 << 53 // integers that a float64 holds exactly
+	const exact = 1 << 53 // limit of integers that a float64 represents exactly
 	if f == math.Trunc(f) && math.Abs(f) < exact {
 		return int64(f)
 	}
 	return f
 }
 
-// decodeObject reads a JSON object into a tree of string, bool, int64, float64, []any and map[string]any.
+// decodeObject reads a JSON object into a tree of string, bool, int64, float64, []any and
+// map[string]any.
 func decodeObject(data []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -80,11 +82,12 @@ func decodeObject(data []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, _ := tree.(map[string]any) // "null" makes none
+	out, _ := tree.(map[string]any) // nil for "null"
 	return out, nil
 }
 
-// normal turns what JSON and Go programs use for values into the types of a tree. A null is left out of mappings.
+// normal converts values from JSON and Go programs to the types of a tree. Nulls are removed from
+// mappings.
 func normal(v any, path string) (any, error) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -127,7 +130,7 @@ func normal(v any, path string) (any, error) {
 		return int64(x), nil
 	case float64:
 		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("%s: %v is not a number that JSON has", path, x)
+			return nil, fmt.Errorf("%s: %v is not a number in JSON", path, x)
 		}
 		return number(x), nil
 	case json.Number:

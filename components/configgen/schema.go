@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// schemaName is the file that says what the values take.
+// schemaName is the file with the types of values.
 const schemaName = "schema.yaml"
 
-// valueType is what a value of the templates takes and means.
+// valueType is the type and meaning of a value of the templates.
 type valueType struct {
 	// Type is boolean, integer, number, string, list, size or address.
 	Type    string     `yaml:"type"`
@@ -22,25 +22,27 @@ type valueType struct {
 	Min     *float64   `yaml:"min"`
 	Max     *float64   `yaml:"max"`
 	Items   *valueType `yaml:"items"`
-	// Pattern that the whole of a string matches.
+	// Pattern that must match the whole string.
 	Pattern string `yaml:"pattern"`
-	// Units of a size. With iB or nothing after the letter they count in 1,024s, with B in 1,000s.
+	// Units of a size. With iB or nothing after the letter they are powers of 1,024, with B powers of
+	// 1,000.
 	Units []string `yaml:"units"`
 	Means string   `yaml:"means"`
 
 	pattern *regexp.Regexp
 }
 
-// loadSchema reads what the values of a folder take. Each default has an entry that it fits, and each entry a default.
+// loadSchema reads the types of a folder's values. Each default needs an entry that it fits, and
+// each entry a default.
 func (l *loader) loadSchema(t Templates, values []*valuesFile, first bool) error {
 	var schema map[string]*valueType
 	switch err := decodeFile(t, schemaName, &schema); {
 	case errors.Is(err, fs.ErrNotExist) && first:
-		return nil // see Source.judges
+		return nil // see Source.typed
 	case err != nil:
 		return err
 	case first:
-		l.judges = true
+		l.typed = true
 	}
 	var errs []error
 	for _, path := range sortedKeys(schema) {
@@ -48,7 +50,7 @@ func (l *loader) loadSchema(t Templates, values []*valuesFile, first bool) error
 			errs = append(errs, fmt.Errorf("%s: %s: %w", t.at(schemaName), path, err))
 		}
 	}
-	known := map[string]bool{regionValue: first} // its default is that of the cluster's facts
+	known := map[string]bool{regionValue: first} // its default is a fact of the cluster
 	for _, f := range values {
 		walk(f.tree, nil, func(path []string, value any) {
 			name := joined(path)
@@ -90,7 +92,7 @@ func (t *valueType) prepare() (err error) {
 	return nil
 }
 
-// scalar is the type as those of oslo.config.
+// scalar returns the type in the form of oslo.config's types.
 func (t *valueType) scalar() *optionType {
 	kind := t.Type
 	if kind == "number" {
@@ -106,7 +108,7 @@ func (t *valueType) scalar() *optionType {
 	return &optionType{Type: kind, Choices: choices, Min: t.Min, Max: t.Max}
 }
 
-// takes describes the values that fit.
+// takes describes the accepted values.
 func (t *valueType) takes() string {
 	switch t.Type {
 	case "list":
@@ -134,7 +136,7 @@ func (t *valueType) exampleUnit() string {
 	return ""
 }
 
-// wrong describes what is wrong with a value, "" if it fits.
+// wrong says what is wrong with a value, "" if it fits.
 func (t *valueType) wrong(value any) string {
 	items, isList := value.([]any)
 	if isList != (t.Type == "list") {
@@ -160,7 +162,7 @@ func (t *valueType) fits(text string) bool {
 	case "size":
 		bytes, ok := t.bytes(text)
 		return ok && (t.Min == nil || bytes.Cmp(big.NewFloat(*t.Min)) >= 0)
-	case "boolean": // templates ask whether it is true: other words for it would be strings
+	case "boolean": // templates test for true; synonyms would be strings
 		return text == "true" || text == "false"
 	case "integer", "number":
 		return text != "" && strings.TrimSpace(text) == text && t.scalar().fits(text)
@@ -172,7 +174,7 @@ func (t *valueType) fits(text string) bool {
 
 var sizeForm = regexp.MustCompile(`^([0-9]{1,18})([A-Za-z]*)$`)
 
-// bytes of a size.
+// bytes returns a size in bytes.
 func (t *valueType) bytes(text string) (*big.Float, bool) {
 	m := sizeForm.FindStringSubmatch(text)
 	if m == nil || m[2] != "" && !slices.Contains(t.Units, m[2]) {
@@ -196,7 +198,8 @@ func (t *valueType) bytes(text string) (*big.Float, bool) {
 	return size, true
 }
 
-// checkValues finds values of an operator's layer that the templates can't take. unused reports values that no template uses.
+// checkValues finds values of an operator's layer with the wrong type. See unused for values that
+// no template uses.
 func (s *Source) checkValues(l *layer) (errs []error) {
 	walk(l.tree, nil, func(path []string, value any) {
 		t := s.schema[joined(path)]

@@ -9,40 +9,41 @@ import (
 	"regiond.dev/regiond/components/configgen/secrets"
 )
 
-// RoleCompute is the role of nodes; all others are of pods.
+// RoleCompute is the role of compute nodes; all other roles are roles of pods.
 const RoleCompute = "compute"
 
-// Source holds parsed folders of templates and values.
+// Source holds the parsed folders of templates and values.
 type Source struct {
 	files    []*file
 	services []service
-	// defaults and releases have a file of each folder that has one.
+	// defaults and releases have one file per folder that has it.
 	defaults []*valuesFile
 	releases map[string][]*valuesFile
 	secrets  secrets.Declared
 	options  map[string]optionData // by release
 	rules    []dynamicRule
-	// used are the values that templates look at, projects those with options, both by their path from the root.
+	// used has the values that templates use, projects those with options, both by path from the root.
 	used, projects map[string]bool
-	// schema of the values by path.
+	// schema has the types of values by path.
 	schema map[string]*valueType
-	// judges reports whether values are checked and written by their types. Templates that a cluster was pinned to before there were
-	// schemas have none: what was rendered from them must not change when regiond is replaced.
-	judges bool
-	// optionUses is what templates print in the lines of options.
+	// typed reports whether values are checked and written by their types. Templates that a cluster
+	// was pinned to before there were schemas have no types: their output must not change when regiond
+	// is upgraded.
+	typed bool
+	// optionUses has what templates print in option lines.
 	optionUses map[string]*optionUse
 
 	mu sync.Mutex
-	// set are templates with options set in them, by role and shape: nodes share them.
+	// set caches templates with options set, by role and shape, for nodes to share.
 	set map[string][][]statement
 }
 
-// file of files.yaml with its template.
+// file is an entry of files.yaml with its template.
 type file struct {
 	Path     string `yaml:"path"`
 	Template string `yaml:"template"`
 	Options  string `yaml:"options"`
-	// Format of a file without options, see formats.
+	// Format of a file without options; see formats.
 	Format  string   `yaml:"format"`
 	Roles   []string `yaml:"roles"`
 	Mode    string   `yaml:"mode"`
@@ -50,12 +51,12 @@ type file struct {
 	Group   string   `yaml:"group"`
 	Network bool     `yaml:"network"`
 
-	// templates that the file is of, and its own place among them for messages.
+	// templates that the file belongs to, and its place among them for messages.
 	templates Templates
 	place     string
-	// order among all files, those of one files.yaml in its order.
+	// order among all files; files of one files.yaml keep their order.
 	order int
-	// statements of the template in each role; rows, too, for files with options.
+	// statements of the template by role; also rows for files with options.
 	statements map[string][]statement
 	rows       map[string][]row
 }
@@ -67,7 +68,7 @@ type service struct {
 	Oneshot bool     `yaml:"oneshot"`
 }
 
-// Roles that get files, sorted.
+// Roles returns the roles that get files, sorted.
 func (s *Source) Roles() []string {
 	roles := map[string]bool{}
 	for _, f := range s.files {
@@ -78,16 +79,16 @@ func (s *Source) Roles() []string {
 	return sortedKeys(roles)
 }
 
-// Releases that have values, sorted.
+// Releases returns the releases that have values, sorted.
 func (s *Source) Releases() []string { return sortedKeys(s.releases) }
 
-// Uses says whether a template looks at a value, by its path, e.g. node.keystone_password.
+// Uses reports whether a template uses a value, by its path, e.g. node.keystone_password.
 func (s *Source) Uses(path string) bool { return s.used[path] }
 
-// Secrets that values/secrets.yaml declares.
+// Secrets returns the secrets that values/secrets.yaml declares.
 func (s *Source) Secrets() secrets.Declared { return maps.Clone(s.secrets) }
 
-// placeholders are values for all declared secrets.
+// placeholders returns placeholders for all declared secrets.
 func (s *Source) placeholders(value func(path string) string) map[string]any {
 	tree := map[string]any{}
 	for p, g := range s.secrets {
@@ -104,7 +105,7 @@ func (s *Source) placeholders(value func(path string) string) map[string]any {
 	return tree
 }
 
-// filesOf a role, in the order of their paths.
+// filesOf returns the files of a role, sorted by path.
 func (s *Source) filesOf(role string) []*file {
 	var files []*file
 	for _, f := range s.files {

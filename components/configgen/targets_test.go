@@ -16,7 +16,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// applied are all files of a cluster as regiond itself renders them, by role (node for compute) and path.
+// applied returns all files of a cluster as regiond itself renders them, by role (node for compute)
+// and path.
 func applied(t *testing.T, s *Source, c Cluster, nodes []Node) map[string]string {
 	t.Helper()
 	v, _, err := s.Values(c)
@@ -48,7 +49,8 @@ func applied(t *testing.T, s *Source, c Cluster, nodes []Node) map[string]string
 	return out
 }
 
-// hard is a cluster of testdata whose values have all that targets could print differently.
+// hard returns a cluster of testdata whose values cover everything that targets could print
+// differently.
 func hard() Cluster {
 	return testCluster(`{"nova": {"debug": true, "cpu_models": ["a", "b\"c"], "ratio": 0.00001, "conf": {
 		"DEFAULT": {"reserved_host_memory_mb": 512, "default_flavor": "{{ x }} {% y %} {# z #} 'q' \\ %s $my_ip"},
@@ -94,7 +96,7 @@ func TestExternalSecrets(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(want) == 0 || len(got) != len(want) {
-				t.Errorf("%d files, want %d", len(got), len(want))
+				t.Errorf("got %d files, want %d", len(got), len(want))
 			}
 			for path, content := range want {
 				role, rest, _ := strings.Cut(path, "/")
@@ -109,12 +111,13 @@ func TestExternalSecrets(t *testing.T) {
 	}
 }
 
-// addOptions gives epoxy options that no release has.
+// addOptions adds options to epoxy that no release has.
 func addOptions(s *Source, project, section string, names ...string) {
 	s.options["epoxy"][project][section] = sectionData{Options: names, Types: map[string]*optionType{}}
 }
 
-// external does what the operator does: it fetches the secrets and executes the templates.
+// external acts as the External Secrets operator: it fetches the secrets and executes the
+// templates.
 func external(t *testing.T, tree map[string]any, name string, content []byte, into map[string]string) {
 	t.Helper()
 	documents := bytes.Split(content, []byte("---\n"))
@@ -143,7 +146,7 @@ func external(t *testing.T, tree map[string]any, name string, content []byte, in
 		}
 	}
 	if len(documents) != 2 {
-		t.Fatalf("%s: %d documents", name, len(documents))
+		t.Fatalf("%s: got %d documents, want a ConfigMap and an ExternalSecret", name, len(documents))
 	}
 	if err := yaml.Unmarshal(documents[0], &configMap); err != nil {
 		t.Fatal(err)
@@ -175,7 +178,7 @@ func external(t *testing.T, tree map[string]any, name string, content []byte, in
 	}
 }
 
-// property of a secret, as a JSON path.
+// property returns a secret by its JSON path.
 func property(tree map[string]any, path string) (string, bool) {
 	if v, ok := secrets.Get(tree, path); ok {
 		s, isString := v.(string)
@@ -193,5 +196,6 @@ func property(tree map[string]any, path string) (string, bool) {
 	return "", false
 }
 
-// operatorFunctions are those of the operator's templates that regiond uses: sprig's replace (old, new, text).
+// operatorFunctions are the template functions of the operator that regiond uses: sprig's replace
+// (old, new, text).
 var operatorFunctions = template.FuncMap{"replace": func(from, to, text string) string { return strings.ReplaceAll(text, from, to) }}

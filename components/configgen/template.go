@@ -7,10 +7,11 @@ import (
 	"text/template/parse"
 )
 
-// A template is a list of statements: what of Go's template language translates to Jinja2 without loss.
+// A template is a list of statements, the subset of Go's template language that translates to
+// Jinja2 without loss.
 type (
 	statement interface{ line() int }
-	// text is copied.
+	// text is copied unchanged.
 	text struct {
 		s  string
 		at int
@@ -18,7 +19,7 @@ type (
 	// output prints a value.
 	output struct {
 		ref ref
-		// join is the separator of a list's items; nil: the value itself.
+		// join is the separator of a list's items; nil to print the value itself.
 		join *string
 		at   int
 	}
@@ -41,7 +42,7 @@ func (o *output) line() int { return o.at }
 func (b *branch) line() int { return b.at }
 func (l *loop) line() int   { return l.at }
 
-// ref names a value: from the root of the tree or, in a range, from the item.
+// ref names a value, from the root of the tree or, in a range, from the item.
 type ref struct {
 	path []string
 	item bool
@@ -49,19 +50,20 @@ type ref struct {
 
 func (r ref) String() string { return "." + strings.Join(r.path, ".") }
 
-// condition is an operation on conditions, or a value's truth, or a literal.
+// condition is an operation on conditions, the truth of a value, or a literal.
 type condition struct {
-	// op is eq, ne, and, or, not, defined (set by any layer; made by optionLines only), or "" for a value or literal.
+	// op is eq, ne, and, or, not, defined (set by any layer; only created for option lines), or "" for
+	// a value or literal.
 	op   string
 	args []condition
-	// ref is the value if op is "" or defined; literal (string, int64 or bool) is used if it is nil.
+	// ref is the value if op is "" or defined; if it is nil, literal (string, int64 or bool) is used.
 	ref     *ref
 	literal any
 }
 
 const allowed = `allowed are {{ .a.b }}, {{ join .list "," }}, if/else if/else/end with eq, ne, and, or, not, and range over a list`
 
-// languageFunctions are those that templates may call; the parser refuses others.
+// languageFunctions are the functions that templates may call; the parser refuses others.
 var languageFunctions = map[string]any{"eq": 0, "ne": 0, "and": 0, "or": 0, "not": 0, "join": 0}
 
 // parseTemplate parses a template and reports everything that the language does not allow.
@@ -85,7 +87,8 @@ func parseTemplate(name, source string) ([]statement, error) {
 	return statements, errors.Join(r.errs...)
 }
 
-// deepest nesting of blocks: nobody reads more, and the work of parseRows doubles with each.
+// deepest is the maximum nesting of blocks. Deeper nesting is unreadable, and doubles the work of
+// parseRows per level.
 const deepest = 8
 
 type templateReader struct {
@@ -148,7 +151,7 @@ func (r *templateReader) list(l *parse.ListNode, inLoop bool) []statement {
 	return out
 }
 
-// command is the only one of a pipeline.
+// command returns the only command of a pipeline.
 func (r *templateReader) command(p *parse.PipeNode) *parse.CommandNode {
 	if len(p.Decl) > 0 || len(p.Cmds) != 1 {
 		r.refuse(p, "variables and pipelines are not part of the language")
@@ -186,7 +189,7 @@ func (r *templateReader) ref(n parse.Node, inLoop bool) (ref, bool) {
 	case *parse.FieldNode:
 		return ref{n.Ident, inLoop}, true
 	case *parse.DotNode:
-		return ref{nil, inLoop}, inLoop // outside of a range it is the whole tree
+		return ref{nil, inLoop}, inLoop // outside of a range, "." is the whole tree
 	}
 	return ref{}, false
 }
@@ -239,11 +242,11 @@ func (r *templateReader) operand(n parse.Node, inLoop, compared bool) condition 
 			return condition{literal: n.Int64}
 		}
 	}
-	r.refuse(n, "cannot stand here; eq and ne compare values, strings, whole numbers, true and false")
+	r.refuse(n, "is not allowed here; eq and ne compare values, strings, integers, true and false")
 	return condition{}
 }
 
-// refs calls f for every value that statements look at, from the root of the tree.
+// refs calls f for every value that statements use, from the root of the tree.
 func refs(statements []statement, f func(r ref, at int)) {
 	one := func(r ref, at int) {
 		if !r.item {

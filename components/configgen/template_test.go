@@ -8,7 +8,7 @@ import (
 	"text/template"
 )
 
-func TestWhatTemplatesMayNotSay(t *testing.T) {
+func TestTemplatesRefuse(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n{{ printf \"%s\" .x }}":          `x:2: function "printf" not defined`,
 		"{{ .x | join \",\" }}":              "x:1:",
@@ -37,7 +37,7 @@ func TestWhatTemplatesMayNotSay(t *testing.T) {
 	} {
 		_, err := parseTemplate("x", source)
 		if err == nil {
-			t.Errorf("%q was taken", source)
+			t.Errorf("%q was accepted", source)
 			continue
 		}
 		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line feed") && !strings.Contains(err.Error(), allowed) {
@@ -46,13 +46,13 @@ func TestWhatTemplatesMayNotSay(t *testing.T) {
 	}
 }
 
-func TestWhatOptionFilesMayNotSay(t *testing.T) {
+func TestOptionFilesRefuse(t *testing.T) {
 	for source, want := range map[string]string{
-		"a = 1\n[DEFAULT]\n": "x:1: option a stands before the first [section]",
+		"a = 1\n[DEFAULT]\n": "x:1: option a comes before the first [section]",
 		"[a]\nb = 1":         "x:2: the file, or a block of whole lines, does not end with a line break",
 		"[a]\n{{ if .x }}\n[b]\nc = 1\n{{ end }}\nd = 1\n": "x:6: the section of d depends on the block above",
 		"[a]\nb = {{ if .x }}1\nc = 2{{ end }}\n":          "x:2: this block has whole lines, but begins in the middle of one",
-		"[a]\n{{ .x }} = 1\n":                              "x:2: the name of a section or an option must not be made by the template",
+		"[a]\n{{ .x }} = 1\n":                              "x:2: the name of a section or an option must not be computed by the template",
 		"[a]\nhello\n":                                     "neither a section, an option nor a comment",
 	} {
 		statements, err := parseTemplate("x", source)
@@ -65,7 +65,7 @@ func TestWhatOptionFilesMayNotSay(t *testing.T) {
 	}
 }
 
-// An option of values replaces the template's line, wherever it is.
+// An option in values replaces the template's line, wherever it is.
 func TestSetOptions(t *testing.T) {
 	for name, tc := range map[string]struct{ template, conf, want string }{
 		"in place":          {"[a]\nx = 1\ny = 2\n", `{"a": {"x": 5}}`, "[a]\nx = 5\ny = 2\n"},
@@ -132,7 +132,8 @@ func TestPrinting(t *testing.T) {
 	}
 }
 
-// FuzzTemplates compares with Go's own template package, before and after the template was taken apart into rows.
+// FuzzTemplates compares with Go's own template package, before and after the template is parsed
+// into rows.
 func FuzzTemplates(f *testing.F) {
 	for _, seed := range []string{
 		"[a]\nx = {{ .s }}\n{{- if .yes }}\ny = 1\n{{- end }}\nz = 2\n",
@@ -172,7 +173,7 @@ func FuzzTemplates(f *testing.F) {
 			return string(e.buf), len(e.errs) == 0
 		}
 		got, ok := run(statements)
-		// It must not fail, whatever it is given.
+		// It must not panic, whatever the input.
 		translate(statements, func(p []string) string { return subscripts(p) }, func([]string) bool { return false })
 		if !ok {
 			return

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// node of a merged tree: a mapping, or a leaf that knows where it comes from. Nodes are shared between trees and never change.
+// node is a node of a merged tree: a mapping, or a leaf that records its origin. Nodes are shared
+// between trees and immutable.
 type node struct {
 	// children of a mapping; nil for a leaf.
 	children map[string]*node
@@ -15,13 +16,13 @@ type node struct {
 	value  any
 	from   *layer
 	secret bool
-	// written is how oslo.config is told the value of an option. Nil for what is not an option.
+	// written is the value of an option as written for oslo.config. Nil if the leaf is not an option.
 	written any
-	// lower is what weaker layers said of the leaf.
+	// lower are the leaf's values in weaker layers.
 	lower *node
 }
 
-// content is what templates print of a leaf.
+// content returns what templates print for a leaf.
 func (n *node) content() any {
 	if n.written != nil {
 		return n.written
@@ -33,7 +34,7 @@ var empty = &node{children: map[string]*node{}}
 
 func (n *node) leaf() bool { return n.children == nil }
 
-// find returns what is at a path, or nil.
+// find returns the node at a path, or nil.
 func (n *node) find(path []string) *node {
 	for _, key := range path {
 		if n = n.children[key]; n == nil {
@@ -43,7 +44,7 @@ func (n *node) find(path []string) *node {
 	return n
 }
 
-// leaves calls f for every leaf in the order of their paths.
+// leaves calls f for every leaf in order of path.
 func (n *node) leaves(path []string, f func(path []string, leaf *node)) {
 	if n.leaf() {
 		f(path, n)
@@ -54,7 +55,7 @@ func (n *node) leaves(path []string, f func(path []string, leaf *node)) {
 	}
 }
 
-// plain is the tree without its origins; lists are shared.
+// plain returns the tree without origins; lists are shared.
 func (n *node) plain() any {
 	if n.leaf() {
 		return n.value
@@ -66,13 +67,13 @@ func (n *node) plain() any {
 	return m
 }
 
-// merger lays layers over a tree.
+// merger merges layers into a tree.
 type merger struct {
 	layer *layer
 	errs  []error
 }
 
-// merge lays a layer over a tree, of which it changes nothing. It reports all that does not fit.
+// merge merges a layer into a copy of a tree. It reports everything that does not fit.
 func merge(base *node, l *layer) (*node, []error) {
 	if len(l.tree) == 0 {
 		return base, nil
@@ -117,7 +118,7 @@ func (m *merger) value(old *node, value any, path []string) *node {
 	return m.replace(old, leaf, path)
 }
 
-// replace decides between two layers that give the same leaf.
+// replace decides between two layers that set the same leaf.
 func (m *merger) replace(old, leaf *node, path []string) *node {
 	switch {
 	case old.from.kind == secretLayer:
@@ -148,7 +149,7 @@ func isList(v any) bool {
 	return ok
 }
 
-// anyPlace is where one of the leaves below n is given.
+// anyPlace returns the place of one of the leaves below n.
 func (n *node) anyPlace(path []string) (place string) {
 	n.leaves(path, func(p []string, leaf *node) {
 		if place == "" {
@@ -158,7 +159,7 @@ func (n *node) anyPlace(path []string) (place string) {
 	return place
 }
 
-// equal compares values; numbers by what they are worth.
+// equal compares values; numbers by their numeric value.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case []any:
@@ -186,7 +187,7 @@ func describe(v any) string {
 	return "a number"
 }
 
-// show is a leaf's value in a message. Secrets are not shown.
+// show returns a leaf's value for a message. Secrets are not shown.
 func show(n *node) string {
 	if n.secret {
 		return "a secret"
@@ -221,5 +222,5 @@ func showValue(v any) string {
 	return s
 }
 
-// sortedKeys of a mapping.
+// sortedKeys returns the sorted keys of a mapping.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,7 +7,7 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// unused warns of values of the operator that no template looks at.
+// unused warns about the operator's values that no template uses.
 func (s *Source) unused(layers []*layer) (warnings []*Problem) {
 	for _, l := range layers {
 		if !l.operator {
@@ -34,7 +34,7 @@ func walk(tree map[string]any, path []string, f func(path []string, value any)) 
 	}
 }
 
-// uses reports whether a template looks at the leaf, or it is an option of a project that has a file.
+// uses reports whether a template uses the leaf, or it is an option of a project that has a file.
 func (s *Source) uses(path []string) bool {
 	if isOption(path) {
 		return s.projects[path[0]]
@@ -42,7 +42,7 @@ func (s *Source) uses(path []string) bool {
 	return s.used[strings.Join(path, ".")]
 }
 
-// meant suggests the nearest value that is used: first among the neighbours of the first key that is unknown.
+// meant suggests the nearest used value, first among the siblings of the first unknown key.
 func (s *Source) meant(path []string) string {
 	names := map[string]map[string]bool{}
 	add := func(p []string) {

@@ -17,21 +17,24 @@ import (
 
 // Cluster is the input for the values of one OpenStack cluster.
 type Cluster struct {
-	// Declaration of the cluster, with its defaults filled in (Release, Address).
+	// Declaration of the cluster, with defaults filled in (Release, Address).
 	Declaration *region.OpenStackDeclaration
 	// Region is the region's name.
 	Region string
-	// KeystoneRegion is the region of the endpoints in the catalogue, unless a value says another. Default: the region's name.
+	// KeystoneRegion is the region of the endpoints in the catalogue, unless a value sets another.
+	// Default: the region's name.
 	KeystoneRegion string
-	// Secrets of the cluster. Nil: not known, and every declared secret is rendered as "<secret:PATH>".
+	// Secrets of the cluster. Nil if unknown; every declared secret is then rendered as
+	// "<secret:PATH>".
 	Secrets map[string]any
-	// Field is the path of the declaration in messages, e.g. spec.openstack.clusters[0]. Default: spec.
+	// Field is the path of the declaration in messages, e.g. spec.openstack.clusters[0]. Default:
+	// spec.
 	Field string
-	// Position says in which file and line a field is written, if it is known: check.Document's.
+	// Position returns the file and line of a field, if known; see check.Document.
 	Position func(path string) (file string, line int, ok bool)
 }
 
-// Node is a compute node of a cluster. Its values are those that the cluster's declaration has for its name.
+// Node is a compute node of a cluster. The cluster's declaration has its values by name.
 type Node struct {
 	// Name of the host.
 	Name string
@@ -39,11 +42,12 @@ type Node struct {
 	Address string
 	// Registration is the UUID of the node's nova-compute service, empty before it has registered.
 	Registration string
-	// Secrets are the passwords of the node's own users by their name below "node". One that is missing is rendered as "<secret:PATH>".
+	// Secrets are the passwords of the node's own users by their name below "node". A missing one is
+	// rendered as "<secret:PATH>".
 	Secrets map[string]string
 }
 
-// nodeSecrets are what Node.Secrets may have.
+// nodeSecrets are the possible keys of Node.Secrets.
 var nodeSecrets = []string{NodeKeystonePassword, NodeRabbitMQPassword}
 
 // Names of the passwords of a node's own users, below "node" in the tree.
@@ -52,7 +56,7 @@ const (
 	NodeRabbitMQPassword = "rabbitmq_password"
 )
 
-// secretLayer has the passwords of the node's own users.
+// secretLayer returns the layer with the passwords of the node's own users.
 func (n Node) secretLayer() *layer {
 	tree := map[string]any{}
 	for _, name := range nodeSecrets {
@@ -62,20 +66,21 @@ func (n Node) secretLayer() *layer {
 		where: func(string) string { return "host " + n.Name }}
 }
 
-// Values of a cluster or of one of its nodes, merged. They do not change.
+// Values are the merged values of a cluster or of one of its nodes. They are immutable.
 type Values struct {
 	root    *node
 	release string
 	cluster *Cluster
-	// nodes is the index of each node of the declaration.
+	// nodes has the index of each node in the declaration.
 	nodes map[string]int
 	// node is empty for the values of a cluster.
 	node string
 }
 
-// Tree is a copy of the values as plain maps, e.g. {"keystone": {"region": "RegionOne"}}. It holds secrets.
+// Tree returns a copy of the values as plain maps, e.g. {"keystone": {"region": "RegionOne"}}. It
+// contains secrets.
 func (v *Values) Tree() map[string]any {
-	tree, _ := v.root.plain().(map[string]any) // the root is a mapping
+	tree, _ := v.root.plain().(map[string]any) // the root is always a mapping
 	return tree
 }
 
@@ -88,16 +93,16 @@ func (v *Values) Lookup(path string) (any, bool) {
 	return n.plain(), true
 }
 
-// Namespace of a cluster's pods and secrets.
+// namespace returns the namespace of a cluster's pods and secrets.
 func namespace(cluster string) string { return "openstack-" + cluster }
 
-// SecretsPlace names the Secret of a cluster for messages.
+// secretsPlace names the Secret of a cluster for messages.
 func secretsPlace(cluster string) string {
 	return "Secret " + namespace(cluster) + "/openstack-secrets, key secrets.json"
 }
 
-// Values merges all layers of a cluster. Warnings are of values that no template uses. After an error v, unless nil, is what could be
-// merged: fit to look for further errors in, and for nothing else.
+// Values merges all layers of a cluster. Warnings are about values that no template uses. If there
+// is an error, v is what could be merged, or nil: use it only to look for further errors.
 func (s *Source) Values(c Cluster) (v *Values, warnings []*Problem, err error) {
 	secrets, err := s.secretTree(c, func(path string) string { return "<secret:" + path + ">" })
 	if err != nil {
@@ -106,7 +111,7 @@ func (s *Source) Values(c Cluster) (v *Values, warnings []*Problem, err error) {
 	return s.values(c, secrets)
 }
 
-// secretTree is the cluster's secrets, or placeholders for those that are declared.
+// secretTree returns the cluster's secrets, or placeholders for the declared ones.
 func (s *Source) secretTree(c Cluster, placeholder func(path string) string) (map[string]any, error) {
 	if c.Secrets == nil {
 		tree := s.placeholders(placeholder)
@@ -120,7 +125,7 @@ func (s *Source) secretTree(c Cluster, placeholder func(path string) string) (ma
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", secretsPlace(c.Declaration.Name), err)
 	}
-	object, _ := tree.(map[string]any) // normal keeps the type
+	object, _ := tree.(map[string]any) // normal preserves the type
 	return object, nil
 }
 
@@ -149,11 +154,11 @@ func (s *Source) values(c Cluster, secrets map[string]any) (v *Values, warnings 
 		v.nodes[n.Name] = i
 	}
 	errs = append(errs, v.lay(layers)...)
-	errs = append(errs, s.beside(v)...)
+	errs = append(errs, s.conflicts(v)...)
 	return v, s.unused(layers), joinProblems(errs)
 }
 
-// lay merges layers over the tree.
+// lay merges layers into the tree.
 func (v *Values) lay(layers []*layer) (errs []error) {
 	for _, l := range layers {
 		root, wrong := merge(v.root, l)
@@ -162,7 +167,7 @@ func (v *Values) lay(layers []*layer) (errs []error) {
 	return errs
 }
 
-// given are the layers that an operator writes: values and overrides, with the secrets that they refer to.
+// given returns the operator's layers: values and overrides, with the secrets that they refer to.
 func (s *Source) given(c *Cluster, hidden map[string]any, field, of string, values, overrides *runtime.RawExtension) (layers []*layer, errs []error) {
 	for _, g := range []struct {
 		name string
@@ -179,7 +184,7 @@ func (s *Source) given(c *Cluster, hidden map[string]any, field, of string, valu
 		}
 		l := &layer{name: g.name + " of " + of, kind: g.kind, operator: true, tree: tree, where: c.declared(field + "." + g.name),
 			field: func(path string) string { return field + "." + g.name + "." + path }}
-		if s.judges {
+		if s.typed {
 			errs = slices.Concat(errs, withoutFacts(l), s.resolve(l, c, hidden), s.checkValues(l), s.writeOptions(l, string(c.Declaration.Release)))
 		}
 		layers = append(layers, l)
@@ -187,10 +192,11 @@ func (s *Source) given(c *Cluster, hidden map[string]any, field, of string, valu
 	return layers, errs
 }
 
-// optionNames are what a section or an option may be called: anything else would end the line that it stands in.
+// optionNames matches valid names of sections and options. Any other character could end the line
+// that it is in.
 var optionNames = regexp.MustCompile(`^[A-Za-z0-9_.:-]+$`)
 
-// writeOptions puts the layer's options as oslo.config reads them into it.
+// writeOptions adds the layer's options as written for oslo.config.
 func (s *Source) writeOptions(l *layer, release string) (errs []error) {
 	l.written = map[string]any{}
 	walk(l.tree, nil, func(path []string, value any) {
@@ -219,13 +225,13 @@ func (s *Source) writeOptions(l *layer, release string) (errs []error) {
 	return errs
 }
 
-// named are defaults that follow from the region's name.
+// named returns defaults that follow from the region's name.
 func (c *Cluster) named() *layer {
 	return &layer{name: "defaults by the region's name", kind: softLayer, where: func(string) string { return c.fieldPlace("metadata.name") },
 		tree: map[string]any{"keystone": map[string]any{"region": cmp.Or(c.KeystoneRegion, c.Region)}}}
 }
 
-// facts follow from the declaration.
+// facts returns the facts that follow from the declaration.
 func (c *Cluster) facts() *layer {
 	d := c.Declaration
 	networks := make([]any, len(d.PhysicalNetworks))
@@ -234,7 +240,7 @@ func (c *Cluster) facts() *layer {
 		a, errA := strconv.ParseInt(first, 10, 64)
 		b, errB := strconv.ParseInt(last, 10, 64)
 		if errA != nil || errB != nil {
-			a, b = 0, 0 // no VLANs: the region was validated
+			a, b = 0, 0 // no VLANs: the region has been validated
 		}
 		networks[i] = map[string]any{"name": n.Name, "interface": n.Interface, "bridge": "br-" + n.Name, "vlans_first": a, "vlans_last": b}
 	}
@@ -251,7 +257,8 @@ func (c *Cluster) facts() *layer {
 	}}
 }
 
-// NodeValues are the cluster's with those of a node. Warnings are of the node's own values that no template uses.
+// NodeValues returns the cluster's values merged with those of a node. Warnings are about the
+// node's own values that no template uses.
 func (s *Source) NodeValues(v *Values, n Node) (*Values, []*Problem, error) {
 	c := v.cluster
 	fact := func(string) string { return "host " + n.Name }
@@ -267,9 +274,9 @@ func (s *Source) NodeValues(v *Values, n Node) (*Values, []*Problem, error) {
 	}
 	nv := &Values{root: v.root, release: v.release, cluster: c, nodes: v.nodes, node: n.Name}
 	errs = append(errs, nv.lay(layers)...)
-	errs = append(errs, s.beside(nv)...)
+	errs = append(errs, s.conflicts(nv)...)
 	return nv, s.unused(layers), joinProblems(errs)
 }
 
-// NodeNames are the nodes that have values of their own, sorted.
+// NodeNames returns the nodes that have their own values, sorted.
 func (v *Values) NodeNames() []string { return sortedKeys(v.nodes) }

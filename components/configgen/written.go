@@ -5,25 +5,27 @@ import (
 	"strings"
 )
 
-// optionWriter makes of an option's value in the tree the text that oslo.config reads back as that value.
+// optionWriter converts an option's value in the tree to text that oslo.config reads back as that
+// value.
 type optionWriter struct {
 	source                    *Source
 	release, project, section string
 }
 
-// write returns a text, or a list of texts for an option that is given several times. wrong says what can't be written.
+// write returns a text, or a list of texts for an option that may be repeated. wrong says why the
+// value can't be written.
 func (w *optionWriter) write(option string, value any) (written any, wrong string) {
 	kind, known := w.source.optionType(w.release, w.project, w.section, option)
 	items, isList := value.([]any)
 	if !isList {
-		s, _ := printed(value) // a leaf that is not a list is printed
+		s, _ := printed(value) // a leaf that is not a list can be printed
 		if wrong := lineBreak(s); wrong != "" {
 			return "", wrong
 		}
 		return w.text(s), ""
 	}
 	if known && kind.single() {
-		return "", fmt.Sprintf("is a list; the option takes one value: %s", kind.takes())
+		return "", fmt.Sprintf("is a list; the option accepts one value: %s", kind.takes())
 	}
 	if kind == nil {
 		kind = &optionType{}
@@ -41,7 +43,7 @@ func (w *optionWriter) write(option string, value any) (written any, wrong strin
 		case strings.Contains(s, ",") && kind.Items != nil && kind.Items.Quotes:
 			s = `"` + s + `"`
 		case strings.Contains(s, ","):
-			return "", fmt.Sprintf("item %d, %s, has a comma, at which oslo.config would split it", i+1, showValue(item))
+			return "", fmt.Sprintf("item %d, %s, has a comma, and oslo.config would split it there", i+1, showValue(item))
 		}
 		texts[i], parts[i] = w.text(s), s
 	}
@@ -62,8 +64,8 @@ func lineBreak(s string) string {
 	return ""
 }
 
-// text escapes dollars, and quotes what oslo.config would strip: white space and quotes around a
-// value (oslo_config/iniparser.py).
+// text escapes dollars, and quotes values with surrounding white space or quotes, which oslo.config
+// would strip (oslo_config/iniparser.py).
 func (w *optionWriter) text(s string) string {
 	s = escapeDollars(s, w.isOption)
 	if s == "" {
@@ -76,7 +78,8 @@ func (w *optionWriter) text(s string) string {
 	return s
 }
 
-// isOption reports whether a reference in the section finds an option: of the same section, of DEFAULT, or SECTION.OPTION.
+// isOption reports whether a reference in the section resolves to an option: in the same section,
+// in DEFAULT, or SECTION.OPTION.
 func (w *optionWriter) isOption(name string) bool {
 	sections := w.source.options[w.release][w.project]
 	if section, option, dotted := strings.Cut(name, "."); dotted {
@@ -85,7 +88,8 @@ func (w *optionWriter) isOption(name string) bool {
 	return sections[w.section].has(name) || sections["DEFAULT"].has(name)
 }
 
-// readOption is the value that oslo.config makes of an option's text. refers reports whether it depends on another option.
+// readOption returns the value that oslo.config reads from an option's text. refers reports whether
+// it depends on another option.
 func readOption(text string) (value string, refers bool) {
 	if n := len(text); n > 1 && text[0] == text[n-1] && (text[0] == '"' || text[0] == '\'') {
 		text = text[1 : n-1]

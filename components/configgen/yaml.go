@@ -12,16 +12,16 @@ import (
 // valuesFile is a YAML file of values with the line of each field.
 type valuesFile struct {
 	name string
-	// of says whose defaults they are, as the name of their layer.
+	// of is the name of their layer, which says whose defaults they are.
 	of    string
 	tree  map[string]any
 	lines map[string]int
 }
 
-// decimal integers only: YAML 1.1 reads 0640 as octal, 1.2 does not.
+// decimal matches decimal integers only: YAML 1.1 reads 0640 as octal, 1.2 does not.
 var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// parseValues reads a file of values. An empty one has none.
+// parseValues reads a file of values. An empty file has none.
 func parseValues(name string, data []byte) (*valuesFile, error) {
 	f := &valuesFile{name: name, tree: map[string]any{}, lines: map[string]int{}}
 	var doc yaml.Node

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// plain are passwords that no file, shell or URL needs to quote, as the generated ones.
+// plain matches passwords that need no quoting in files, shells or URLs, like the generated ones.
 var plain = regexp.MustCompile(`^[A-Za-z0-9]+$`)
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// Form describes what the secret must be.
+// Form describes the form of a valid secret.
 func (g Generator) Form() string {
 	form := "a UUID (RFC 9562)"
 	switch g.Generate {
@@ -61,9 +61,9 @@ func Missing(declared Declared, tree map[string]any) []string {
 	})
 }
 
-// Take puts the declared secrets that others keep into a tree, which is not changed, and reports
-// all that are missing, not of their form, or other than in the tree: services hold those. Errors
-// do not show secrets.
+// Take returns a copy of the tree into with the declared secrets from another store. It reports all
+// secrets that are missing, do not have their form, or differ from those in the tree, which
+// services already use. Errors do not show secrets.
 func Take(declared Declared, from, into map[string]any) (map[string]any, error) {
 	tree := clone(into)
 	var errs []error
@@ -76,7 +76,7 @@ func Take(declared Declared, from, into map[string]any) (map[string]any, error) 
 		case !declared[path].fits(v):
 			errs = append(errs, fmt.Errorf("%s is not %s", path, declared[path].Form()))
 		case held && !reflect.DeepEqual(old, v):
-			errs = append(errs, fmt.Errorf("%s is not the one that services use; put that one back", path))
+			errs = append(errs, fmt.Errorf("%s is not the one that services use; restore the previous one", path))
 		case !Put(tree, path, v):
 			errs = append(errs, fmt.Errorf("%s: a value on its path is not a mapping", path))
 		}

@@ -11,27 +11,28 @@ import (
 	"strings"
 )
 
-// Declared secrets by their path, e.g. keystone.admin_password.
+// Declared has the declared secrets by path, e.g. keystone.admin_password.
 type Declared map[string]Generator
 
 // Generator generates a secret.
 type Generator struct {
 	// Generate is password, fernet or uuid.
 	Generate string
-	// Length of a password in characters. Default 32.
+	// Length of a password in characters. Default: 32.
 	Length int
-	// Count makes the secret a list of so many. 0: a single one.
+	// Count makes the secret a list of that many. 0: a single secret.
 	Count int
 }
 
 const (
 	passwordLength = 32
-	// shortest password that is accepted: 16 letters and digits are 95 bits.
+	// shortest accepted password: 16 letters and digits are 95 bits.
 	shortest = 16
 	longest  = 255
 )
 
-// Declare reads a tree whose leaves say {generate: password, length: 32}, {generate: fernet, count: 3} or {generate: uuid}.
+// Declare reads a tree with the leaves {generate: password, length: 32}, {generate: fernet, count:
+// 3} or {generate: uuid}.
 func Declare(tree map[string]any) (Declared, error) {
 	d, errs := Declared{}, []error(nil)
 	d.declare(tree, "", &errs)
@@ -64,7 +65,7 @@ func generator(object map[string]any) (Generator, error) {
 		n, isNumber := v.(int64)
 		switch {
 		case key == "generate":
-			g.Generate, _ = v.(string) // the caller looked
+			g.Generate, _ = v.(string) // checked by the caller
 		case key == "length" && isNumber && n >= shortest && n <= longest:
 			g.Length = int(n)
 		case key == "count" && isNumber && n >= 1 && n <= longest:
@@ -79,9 +80,10 @@ func generator(object map[string]any) (Generator, error) {
 	return g, nil
 }
 
-// Generate fills in what the tree lacks and was never generated before. existing and generated are
-// what it returned before (nil at first); neither is changed. A secret that is in generated but no
-// longer in the tree is an error, as the services still use it; then nothing is returned.
+// Generate adds secrets that the tree lacks and that have never been generated. existing and
+// generated are the previous results (nil at first); neither is modified. It is an error if a
+// secret in generated is no longer in the tree, because services still use it; nothing is returned
+// then.
 func Generate(declared Declared, existing map[string]any, generated []string, random io.Reader) (tree map[string]any, all []string, err error) {
 	tree = clone(existing)
 	done := map[string]bool{}
@@ -149,8 +151,9 @@ func (g Generator) one(random io.Reader) (string, error) {
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// password of letters and digits, which no file, shell or URL needs to quote. Bytes beyond a
-// multiple of their number are dropped, so that none is likelier than another.
+// password returns a password of letters and digits, which needs no quoting in files, shells or
+// URLs. Bytes beyond a multiple of the alphabet's size are dropped, so that all characters are
+// equally likely.
 func password(random io.Reader, length int) (string, error) {
 	const fair = 256 / len(letters) * len(letters)
 	out, b := make([]byte, 0, length), make([]byte, 1)
@@ -172,11 +175,12 @@ func Get(tree map[string]any, path string) (any, bool) {
 	if !below || !ok {
 		return v, ok
 	}
-	object, _ := v.(map[string]any) // of anything else nothing is below
+	object, _ := v.(map[string]any) // other values have no children
 	return Get(object, rest)
 }
 
-// Put sets the value at a path, making mappings on its way. It returns false if a value on the way is not a mapping.
+// Put sets the value at a path and creates mappings on the way. It returns false if a value on the
+// way is not a mapping.
 func Put(tree map[string]any, path string, v any) bool {
 	key, rest, below := strings.Cut(path, ".")
 	if !below {

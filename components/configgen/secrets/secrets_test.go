@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// steady bytes, the same in every run.
+// steady returns a stream of bytes that is the same in every run.
 func steady() *rand.ChaCha8 { return rand.NewChaCha8([32]byte{1}) }
 
 var declared = Declared{
@@ -39,7 +39,7 @@ func TestGenerate(t *testing.T) {
 			t.Errorf("fernet key %q: %v", k, err)
 		}
 	}
-	again, same, err := Generate(declared, tree, all, bytes.NewReader(nil)) // needs no random bytes
+	again, same, err := Generate(declared, tree, all, bytes.NewReader(nil)) // no random bytes are needed
 	if err != nil || !reflect.DeepEqual(again, tree) || !slices.Equal(same, all) {
 		t.Errorf("a second run changed something: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestGenerateKeepsAndAdds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, _ := Get(tree, "keystone.admin_password"); p != "mine" || tree["own"] != "extra" || len(all) != 3 {
-		t.Errorf("%v %v", tree, all)
+		t.Errorf("got %v and %v, want the existing secrets kept and the others added", tree, all)
 	}
 	if len(existing["keystone"].(map[string]any)) != 1 {
 		t.Error("the existing tree was changed")
@@ -67,16 +67,16 @@ func TestLostSecret(t *testing.T) {
 	delete(tree["keystone"].(map[string]any), "admin_password")
 	again, _, err := Generate(declared, tree, all, steady())
 	if err == nil || again != nil || !strings.Contains(err.Error(), "secret keystone.admin_password was generated before and is missing now") {
-		t.Errorf("%v %v", again, err)
+		t.Errorf("got %v and %v, want an error that names the secret", again, err)
 	}
 }
 
 func TestGenerateFails(t *testing.T) {
 	if _, _, err := Generate(declared, nil, nil, bytes.NewReader(nil)); err == nil {
-		t.Error("made secrets of no random bytes")
+		t.Error("got secrets although there were no random bytes")
 	}
 	if _, _, err := Generate(declared, map[string]any{"keystone": "x"}, nil, steady()); err == nil || strings.Contains(err.Error(), `"x"`) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want an error without the value", err)
 	}
 }
 
@@ -85,13 +85,13 @@ func TestDeclare(t *testing.T) {
 		"c": map[string]any{"generate": "fernet", "count": int64(2)}}})
 	want := Declared{"a.b": {Generate: "password", Length: 20}, "a.c": {Generate: "fernet", Length: 32, Count: 2}}
 	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("got %v and %v, want %v", got, err, want)
 	}
 	for _, bad := range []map[string]any{{"a": "x"}, {"a": map[string]any{"generate": "rsa"}}, {"a": map[string]any{"generate": "password",
 		"length": int64(4)}},
 		{"a": map[string]any{"generate": "password", "lenght": int64(40)}}} {
 		if _, err := Declare(bad); err == nil || !strings.HasPrefix(err.Error(), "a: ") {
-			t.Errorf("%v: %v", bad, err)
+			t.Errorf("%v: got %v, want a refusal", bad, err)
 		}
 	}
 }
