@@ -12,12 +12,15 @@ import (
 	"strings"
 )
 
-// ArchiveFormat is the version of the format that Archive writes. Open reads this one and all before it.
+// ArchiveFormat is the version of the format that Archive writes. Open reads this version and all
+// earlier ones.
 //
-// Version 1 is a ZIP file with the templates below templates/ and the base of the manifests below base/.
+// Version 1 is a ZIP file with the templates below templates/ and the base of the manifests below
+// base/.
 const ArchiveFormat = 1
 
-// maxArchive bounds an archive, and what it unpacks to, in bytes: it is stored as one object, and etcd takes 1.5 MiB.
+// maxArchive bounds an archive and maxUnpacked its content, in bytes: it is stored as one object,
+// and etcd accepts up to 1.5 MiB.
 const (
 	maxArchive  = 1 << 20
 	maxUnpacked = 16 << 20
@@ -29,11 +32,12 @@ const (
 	archiveBase      = "base"
 )
 
-// Digest of the templates and the base: SHA-256 over the names and contents of their files, in hex. It does not depend on how
-// an archive is packed.
+// Digest returns the digest of the templates and the base: SHA-256 over the names and contents of
+// their files, in hex. It does not depend on how an archive is packed.
 func (c *Composer) Digest() string { return c.digest }
 
-// Archive packs the templates and the base, so that a regiond that has others can render from these.
+// Archive packs the templates and the base, so that a regiond with different ones can render from
+// these.
 func (c *Composer) Archive() ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -53,12 +57,12 @@ func (c *Composer) Archive() ([]byte, error) {
 		return nil, fmt.Errorf("archive of templates: %w", err)
 	}
 	if b.Len() > maxArchive {
-		return nil, fmt.Errorf("archive of templates: it has %d bytes, more than the %d that an object holds", b.Len(), maxArchive)
+		return nil, fmt.Errorf("archive of templates: it has %d bytes, and an object holds at most %d", b.Len(), maxArchive)
 	}
 	return b.Bytes(), nil
 }
 
-// Open reads what Archive wrote, and refuses what does not have the digest.
+// Open reads an archive that Archive wrote, and refuses one with a different digest.
 func Open(archive []byte, digest string) (*Composer, error) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
@@ -83,20 +87,20 @@ func Open(archive []byte, digest string) (*Composer, error) {
 		return nil, fmt.Errorf("archive of templates %s: %w", digest, err)
 	}
 	if c.digest != digest {
-		return nil, fmt.Errorf("archive of templates %s: its content has the digest %s: it was damaged or changed; "+
+		return nil, fmt.Errorf("archive of templates %s: its content has the digest %s, so it is damaged or was changed; "+
 			"regiond apply stores the templates of this regiond", digest, c.digest)
 	}
 	return c, nil
 }
 
-// files calls do for every file in the order of the names, those of the base first.
+// files calls do for every file in the order of names, starting with the files of the base.
 func (c *Composer) files(do func(name string, content []byte) error) error {
 	for _, part := range []struct {
 		dir  string
 		fsys fs.FS
 	}{{archiveBase, c.base}, {archiveTemplates, c.templates}} {
 		err := fs.WalkDir(part.fsys, ".", func(name string, d fs.DirEntry, err error) error {
-			// Go files are those of the package that embeds the folder.
+			// Go files belong to the package that embeds the folder.
 			if err != nil || d.IsDir() || strings.HasSuffix(name, ".go") {
 				return err
 			}
@@ -116,7 +120,7 @@ func (c *Composer) files(do func(name string, content []byte) error) error {
 func (c *Composer) sum() (string, error) {
 	h := sha256.New()
 	err := c.files(func(name string, content []byte) error {
-		fmt.Fprintf(h, "%q %d\n%s\n", name, len(content), content) // writing to a hash does not fail (hash.Hash)
+		fmt.Fprintf(h, "%q %d\n%s\n", name, len(content), content) // writing to a hash never fails (hash.Hash)
 		return nil
 	})
 	return hex.EncodeToString(h.Sum(nil)), err

@@ -12,7 +12,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// TestArchiveRendersTheSame: what a cluster was pinned to is rendered from the archive as from the program's own templates.
+// TestArchiveRendersTheSame: the archive that a cluster is pinned to renders the same as the
+// program's own templates.
 func TestArchiveRendersTheSame(t *testing.T) {
 	own, err := openstack.Default()
 	if err != nil {
@@ -28,7 +29,7 @@ func TestArchiveRendersTheSame(t *testing.T) {
 	}
 	t.Logf("the archive has %d bytes", len(archive))
 	if len(archive) > 256<<10 {
-		t.Errorf("the archive has %d bytes: it nears what an object holds", len(archive))
+		t.Errorf("the archive has %d bytes, which is close to what an object holds", len(archive))
 	}
 	opened, err := openstack.Open(archive, own.Digest())
 	if err != nil {
@@ -44,10 +45,10 @@ func TestArchiveRendersTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got.Objects, want.Objects) || !reflect.DeepEqual(got.Nodes, want.Nodes) {
-		t.Error("the archive renders something else than the templates it was made of")
+		t.Error("the archive renders different output from the templates that it was made from")
 	}
 	if !reflect.DeepEqual(opened.Source().Secrets(), own.Source().Secrets()) {
-		t.Error("the archive declares other secrets")
+		t.Error("the archive declares different secrets")
 	}
 }
 
@@ -67,7 +68,7 @@ func TestDamagedArchiveIsRefused(t *testing.T) {
 	}
 	other := strings.Repeat("0", 64)
 	if _, err := openstack.Open(archive, other); err == nil || !strings.Contains(err.Error(), own.Digest()) || !strings.Contains(err.Error(), "regiond apply") {
-		t.Errorf("another digest: got %v", err)
+		t.Errorf("another digest: got %v, want an error with both digests", err)
 	}
 }
 
@@ -84,7 +85,7 @@ func TestPinHoldsTheImageSet(t *testing.T) {
 	}
 }
 
-func TestSetOfWhatRuns(t *testing.T) {
+func TestSetOfRunningImages(t *testing.T) {
 	set := func(release, digest string) oci.Set {
 		return oci.Set{Release: release, Recipe: digest, Images: map[string]oci.Image{
 			"nova":   {Repository: "openstack/epoxy/nova", Digest: "sha256:" + digest},
@@ -98,9 +99,9 @@ func TestSetOfWhatRuns(t *testing.T) {
 		found   bool
 	}{
 		{"the set before the current one", []string{oci.Registry + "/openstack/epoxy/nova@sha256:old", oci.Registry + "/openstack/epoxy/glance@sha256:glance"}, "old", true},
-		{"what both sets have", []string{oci.Registry + "/openstack/epoxy/glance@sha256:glance"}, "new", true},
+		{"an image in both sets", []string{oci.Registry + "/openstack/epoxy/glance@sha256:glance"}, "new", true},
 		{"halfway from one set to another", []string{oci.Registry + "/openstack/epoxy/nova@sha256:old", oci.Registry + "/openstack/epoxy/nova@sha256:new"}, "", false},
-		{"an image of nobody's", []string{"example.org/nova@sha256:old"}, "", false},
+		{"an image of no set", []string{"example.org/nova@sha256:old"}, "", false},
 	} {
 		got, found := openstack.SetOf(sets, c.running)
 		if found != c.found || got.Recipe != c.want {

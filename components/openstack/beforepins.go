@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Clusters had no pin before commit e9d8cda. What they run was rendered from that commit's templates and manifests, which this
-// archive holds: without it, a cluster could be pinned only to templates that it was not rendered from, and would restart.
+// Clusters had no pin before commit e9d8cda. They run what that commit's templates and manifests
+// rendered, which are in this archive: without it, such a cluster could only be pinned to templates
+// that it was not rendered from, and would restart.
 //
 //go:embed beforepins.zip
 var beforePins []byte

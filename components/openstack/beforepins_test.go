@@ -10,10 +10,10 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// TestBeforePins: a cluster without a pin is rendered to the byte as the regiond did that rolled it
-// out; otherwise its pods and its hosts' services would restart when regiond is replaced. Where
-// this fails, the code that renders has changed what it makes of the same templates: keep what it
-// made of these.
+// TestBeforePins: a cluster without a pin is rendered byte for byte as by the regiond that rolled
+// it out; otherwise its pods and its hosts' services would restart when regiond is upgraded. If
+// this fails, the rendering code has changed its output for the same templates: keep the output for
+// these.
 func TestBeforePins(t *testing.T) {
 	want := map[region.OpenStackRelease]string{
 		region.ReleaseEpoxy:    "2422200e78c979c35b8b30c664e5fa521615a6017a173a966117077bd736a001",

@@ -13,10 +13,10 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// Check reports what is wrong with a region file beyond what Load refuses: its declaration
-// (check.Document.CheckDeclaration), what rendering its OpenStack clusters refuses, values that
-// nothing uses, and patches that fit nothing. readPatches reads a folder as ReadPatches does. Nil:
-// the file is checked away from its seed host, without patches.
+// Check reports problems of a region file beyond those that Load refuses: in its declaration
+// (check.Document.CheckDeclaration), in rendering its OpenStack clusters, unused values, and
+// patches that match nothing. readPatches reads a folder like ReadPatches. Nil means that the file
+// is checked away from its seed host, without patches.
 func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, error)) (check.Problems, error) {
 	c, err := Default()
 	if err != nil {
@@ -31,7 +31,7 @@ func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, er
 		for _, p := range c.source.Check(configgen.Cluster{Declaration: d, Region: r.Name, Field: field, Position: doc.Position}, examples(d)) {
 			problems = append(problems, atField(doc, p, field))
 		}
-		problems = append(problems, strangers(doc, r, d, field)...)
+		problems = append(problems, undeclaredHosts(doc, r, d, field)...)
 		problems = append(problems, otherDebian(doc, r, d, field)...)
 		problems = append(problems, c.mtus(doc, r, d, field)...)
 		if readPatches != nil {
@@ -41,7 +41,7 @@ func Check(doc *check.Document, readPatches func(dir string) ([]region.Patch, er
 	return problems.Merge(nil), nil // in the order of the file
 }
 
-// atField is a problem at its field's place. One that is not in the file is the cluster's.
+// atField places a problem at its field, or at the cluster if the field is not in the file.
 func atField(doc *check.Document, p *configgen.Problem, cluster string) check.Problem {
 	field, message := p.Field, p.Message
 	if field == "" {
@@ -52,7 +52,8 @@ func atField(doc *check.Document, p *configgen.Problem, cluster string) check.Pr
 	return out
 }
 
-// examples are the nodes with values of their own, and one without: all others are like it.
+// examples returns the hosts with values of their own, and one without, which represents all
+// others.
 func examples(d *region.OpenStackDeclaration) []configgen.Node {
 	const documentation = "192.0.2.1" // RFC 5737
 	nodes := []configgen.Node{{Name: "node", Address: documentation}}
@@ -64,9 +65,9 @@ func examples(d *region.OpenStackDeclaration) []configgen.Node {
 	return nodes
 }
 
-// strangers warns of values for hosts that the file does not declare. A server that is found, or a
-// machine that is enrolled, may get the name.
-func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
+// undeclaredHosts warns about values for hosts that the file does not declare. A server that is
+// discovered, or a machine that is enrolled, may get the name later.
+func undeclaredHosts(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
 	names := make([]string, len(r.Spec.Hardware.Servers))
 	for i, s := range r.Spec.Hardware.Servers {
 		names[i] = s.Name
@@ -87,11 +88,11 @@ func strangers(doc *check.Document, r *region.Region, d *region.OpenStackDeclara
 	return problems
 }
 
-// otherDebian warns of a release whose packages are of another Debian than the hosts'. It works,
-// and is no more than a warning: hosts are configured for the release that they run, and OpenStack
-// supports compute services that are one SLURP release behind their control plane, as those of
-// epoxy are behind gazpacho (OpenStack TC resolution of 2022-02-10). Hosts that are ahead of it
-// can't be declared: there is no node image of a later Debian.
+// otherDebian warns about a release that is packaged in another Debian than the hosts'. It is only
+// a warning because it works: hosts are configured for the release that they run, and OpenStack
+// supports compute services that are one SLURP release behind their control plane, as epoxy is
+// behind gazpacho (OpenStack TC resolution of 2022-02-10). Hosts ahead of the control plane can't
+// be declared: there is no node image of a later Debian.
 func otherDebian(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) check.Problems {
 	debian := oci.Debian(string(d.Release))
 	if debian == "" || debian == r.Spec.Images.Node {

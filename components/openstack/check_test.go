@@ -37,8 +37,8 @@ spec:
       - name: general
 `
 
-// messages returns what is said of the file with these lines at its end. With a line of patches,
-// they are what lies in the folder.
+// messages returns the messages for the file with these lines appended. patches, if not empty, is
+// the content of the patches folder.
 func messages(t *testing.T, lines, patches string) []string {
 	t.Helper()
 	doc, err := check.Load([]byte(checkedRegion+lines), "region.yaml")
@@ -62,7 +62,7 @@ func messages(t *testing.T, lines, patches string) []string {
 	return said
 }
 
-// Each mistake below an OpenStack cluster is told once, at its line and column.
+// Each mistake below an OpenStack cluster is reported once, at its line and column.
 func TestCheck(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lines, patches string
@@ -79,7 +79,7 @@ func TestCheck(t *testing.T) {
 `, "", []string{
 			`region.yaml:26:24: spec.openstack.clusters[0].values.nova.virt_tpye: no template uses nova.virt_tpye; did you mean nova.virt_type?`,
 			`region.yaml:29:38: spec.openstack.clusters[0].values.nova.conf.DEFAULT.cpu_alocation_ratio: [DEFAULT] cpu_alocation_ratio: nova of epoxy has no such option; did you mean cpu_allocation_ratio?`,
-			`region.yaml:30:23: spec.openstack.clusters[0].values.nova.conf.DEFAULT.host: [DEFAULT] host: regiond sets this option itself: it says which node this is; remove it`,
+			`region.yaml:30:23: spec.openstack.clusters[0].values.nova.conf.DEFAULT.host: [DEFAULT] host: regiond sets this option itself: it identifies this node; remove it`,
 		}},
 		"another release's option": {"        values: {nova: {live_migration: {parallel_connections: 2}}}\n", "", []string{
 			`region.yaml:24:64: spec.openstack.clusters[0].values.nova.live_migration.parallel_connections: [libvirt] live_migration_parallel_connections: nova of epoxy has no such option; it exists in gazpacho`}},
@@ -107,7 +107,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The example that operators begin with is right in everything, and rendered to what every host of it becomes.
+// The example that operators start from has no problems, and renders for every host.
 func TestExample(t *testing.T) {
 	text, err := os.ReadFile("../../region.example.yaml")
 	if err != nil {
@@ -134,18 +134,18 @@ func TestExample(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.Objects) == 0 || len(s.Nodes) == 0 {
-			t.Errorf("%s: %d objects, %d nodes", c.Name, len(s.Objects), len(s.Nodes))
+			t.Errorf("%s: got %d objects and %d hosts, want those of the example", c.Name, len(s.Objects), len(s.Nodes))
 		}
 	}
 }
 
-// What is warned of leaves a region valid.
-func TestWarningsAreNoProblems(t *testing.T) {
+// A region with warnings is valid.
+func TestWarningsAreNotProblems(t *testing.T) {
 	warned := check.Problems{{Message: "a", Warning: true}}
 	if warned.Err() != nil || warned.Summary("r") != "r: valid, 1 warning" {
-		t.Errorf("%v, %s", warned.Err(), warned.Summary("r"))
+		t.Errorf("got %v, %s; want no error, 1 warning", warned.Err(), warned.Summary("r"))
 	}
 	if both := append(warned, check.Problem{Message: "b"}); both.Summary("r") != "r: 1 problem, 1 warning" || !errors.As(both.Err(), &check.Problems{}) {
-		t.Errorf("%v, %s", both.Err(), both.Summary("r"))
+		t.Errorf("got %v, %s; want 1 problem, 1 warning", both.Err(), both.Summary("r"))
 	}
 }

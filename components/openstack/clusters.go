@@ -14,13 +14,14 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// DefaultPatchesDir is where the operator's patches for a cluster are if its declaration does not say.
+// DefaultPatchesDir returns the folder of the operator's patches for a cluster whose declaration
+// names none.
 func DefaultPatchesDir(cluster string) string {
 	return filepath.Join("/etc/regiond/openstack", cluster)
 }
 
-// Clusters makes the objects of a region's OpenStack clusters, in the order of the declaration. readPatches reads a folder and
-// returns an error that is fs.ErrNotExist if there is none.
+// Clusters returns the objects of a region's OpenStack clusters, in the order of the declaration.
+// readPatches reads a folder and returns an error that is fs.ErrNotExist if there is none.
 func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, error)) ([]*region.OpenStackCluster, error) {
 	var all []*region.OpenStackCluster
 	var errs []error
@@ -30,7 +31,7 @@ func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, er
 			ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: map[string]string{LabelManagedBy: ManagedBy}},
 		}
 		d.DeepCopyInto(&c.Spec.OpenStackDeclaration)
-		c.Spec.KeystoneRegion = r.Name // of a new cluster; one that exists keeps its own
+		c.Spec.KeystoneRegion = r.Name // for a new cluster; an existing one keeps its own
 		dir, given := d.PatchesDir, true
 		if dir == "" {
 			dir, given = DefaultPatchesDir(d.Name), false
@@ -39,7 +40,7 @@ func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, er
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !given:
 		case errors.Is(err, fs.ErrNotExist):
-			errs = append(errs, fmt.Errorf("spec.openstack.clusters[%d].patchesDir: %w; make the folder or remove the field", i, err))
+			errs = append(errs, fmt.Errorf("spec.openstack.clusters[%d].patchesDir: %w; create the folder or remove the field", i, err))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("patches of OpenStack cluster %s: %w", d.Name, err))
 		}
@@ -49,8 +50,8 @@ func Clusters(r *region.Region, readPatches func(dir string) ([]region.Patch, er
 	return all, errors.Join(errs...)
 }
 
-// maxPatches bounds the operator's patches of a cluster in bytes: with the declaration they are one
-// object, and etcd takes 1.5 MiB.
+// maxPatches bounds the operator's patches of a cluster in bytes: together with the declaration
+// they are one object, and etcd accepts up to 1.5 MiB.
 const maxPatches = 512 << 10
 
 // ReadPatches reads the files *.yaml and *.yml of a folder in the order of their names.
@@ -78,7 +79,8 @@ func ReadPatches(dir string) ([]region.Patch, error) {
 	return all, nil
 }
 
-// readAtMost reads a file, one byte more than the limit if it is larger.
+// readAtMost reads up to limit+1 bytes of a file, so that the caller can tell that it exceeds the
+// limit.
 func readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -12,14 +12,16 @@ import (
 // secretHostKey is the path of the secret that hosts' passwords are derived from.
 const secretHostKey = "compute.host_key"
 
-// HostUser is the name of a compute host's own user, of Keystone and of the broker alike.
+// HostUser returns the name of a compute host's own user, which is the same in Keystone and the
+// broker.
 func HostUser(host string) string { return "compute-" + host }
 
-// HostPasswords are those of a compute host's own users.
+// HostPasswords are the passwords of a compute host's own users.
 type HostPasswords struct{ Keystone, RabbitMQ string }
 
-// HostPasswords derives the passwords of a host from the cluster's secrets. A host that is enrolled again is another one, with another
-// UID, and has others. ok is false while the secret that they are derived from is not generated.
+// HostPasswords derives the passwords of a host from the cluster's secrets. They change when the
+// host is enrolled again, because it then has another UID. ok is false until the secret that they
+// are derived from has been generated.
 func (in Input) HostPasswords(h Host) (p HostPasswords, ok bool) {
 	v, _ := secrets.Get(in.Secrets, secretHostKey)
 	key, ok := v.(string)
@@ -29,17 +31,18 @@ func (in Input) HostPasswords(h Host) (p HostPasswords, ok bool) {
 	return HostPasswords{Keystone: derive(key, "keystone", h), RabbitMQ: derive(key, "rabbitmq", h)}, true
 }
 
-// derive makes a password of 256 bits for a purpose (HMAC, RFC 2104), in digits that no file, shell or URL needs to quote.
+// derive derives a password of 256 bits for a purpose (HMAC, RFC 2104), in characters that need no
+// quoting in files, shells or URLs.
 func derive(key, purpose string, h Host) string {
 	mac := hmac.New(sha256.New, []byte(key))
 	for _, part := range []string{purpose, h.Name, string(h.UID)} {
-		mac.Write([]byte(part)) // does not fail (hash.Hash)
+		mac.Write([]byte(part)) // never fails (hash.Hash)
 		mac.Write([]byte{0})
 	}
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// nodeSecrets are the passwords as the configuration's generator takes them; none while they are not known.
+// nodeSecrets returns the passwords for the configuration generator; none until they are known.
 func (in Input) nodeSecrets(h Host) map[string]string {
 	p, ok := in.HostPasswords(h)
 	if !ok {
@@ -48,5 +51,6 @@ func (in Input) nodeSecrets(h Host) map[string]string {
 	return map[string]string{configgen.NodeKeystonePassword: p.Keystone, configgen.NodeRabbitMQPassword: p.RabbitMQ}
 }
 
-// HostUsers says whether hosts have their own users with these templates: those of earlier versions had the services' ones.
+// HostUsers reports whether hosts have their own users with these templates: with earlier templates
+// they use those of the services.
 func (c *Composer) HostUsers() bool { return c.source.Uses("node." + configgen.NodeKeystonePassword) }

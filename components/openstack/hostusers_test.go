@@ -11,7 +11,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// leaves of a tree of secrets, by their path.
+// leaves returns the leaves of a tree of secrets, by path.
 func leaves(tree map[string]any, path string, into map[string]string) map[string]string {
 	for k, v := range tree {
 		at := strings.TrimPrefix(path+"."+k, ".")
@@ -25,11 +25,12 @@ func leaves(tree map[string]any, path string, into map[string]string) map[string
 	return into
 }
 
-// hostSecrets are the secrets of a cluster that hosts still have in common. docs/safety.md says what each of them allows.
+// hostSecrets are the secrets of a cluster that all hosts still share. docs/safety.md says what
+// each of them allows.
 var hostSecrets = []string{"nova.metadata_secret"}
 
-// TestHostsHaveNoCredentialsOfOthers: what is on a host gives no administrator's, no service's and no other host's rights, neither in
-// Keystone nor in the broker.
+// TestHostsHaveNoCredentialsOfOthers: a host's files do not give the permissions of an
+// administrator, a service or another host, neither in Keystone nor in the broker.
 func TestHostsHaveNoCredentialsOfOthers(t *testing.T) {
 	c, err := openstack.Default()
 	if err != nil {
@@ -48,27 +49,27 @@ func TestHostsHaveNoCredentialsOfOthers(t *testing.T) {
 		for _, h := range in.Hosts {
 			own, ok := in.HostPasswords(h)
 			if !ok {
-				t.Fatal("no passwords of hosts although the secrets are there")
+				t.Fatal("got no passwords of hosts although the secrets exist")
 			}
 			all := ""
 			for _, f := range s.Nodes[h.Name].Files {
 				all += f.Content
 			}
 			if !strings.Contains(all, "username = compute-"+h.Name+"\npassword = "+own.Keystone+"\n") || strings.Contains(all, "username = nova\n") {
-				t.Errorf("%s, %s: it is not its own user of Keystone", release, h.Name)
+				t.Errorf("%s, %s: got another user of Keystone, want the host's own", release, h.Name)
 			}
 			if n := strings.Count(all, "rabbit://compute-"+h.Name+":"+own.RabbitMQ+"@"); n != 2 || strings.Count(all, "rabbit://") != n {
-				t.Errorf("%s, %s: it is its own user of the broker in %d files, want those of Nova and Neutron, and no other user", release, h.Name, n)
+				t.Errorf("%s, %s: got the host's own user of the broker in %d files, want those of Nova and Neutron, and no other user", release, h.Name, n)
 			}
 			for path, value := range leaves(in.Secrets, "", map[string]string{}) {
 				if strings.Contains(all, value) && !slices.Contains(hostSecrets, path) {
-					t.Errorf("%s, %s: it has the secret %s", release, h.Name, path)
+					t.Errorf("%s, %s: its files have the secret %s", release, h.Name, path)
 				}
 			}
 			for _, other := range in.Hosts {
 				p, _ := in.HostPasswords(other)
 				if other.Name != h.Name && (strings.Contains(all, p.Keystone) || strings.Contains(all, p.RabbitMQ)) {
-					t.Errorf("%s, %s: it has a password of %s", release, h.Name, other.Name)
+					t.Errorf("%s, %s: its files have a password of %s", release, h.Name, other.Name)
 				}
 			}
 		}
@@ -86,13 +87,13 @@ func TestHostPasswords(t *testing.T) {
 		p, _ := in.HostPasswords(h)
 		for _, password := range []string{p.Keystone, p.RabbitMQ} {
 			if seen[password] || len(password) != 64 {
-				t.Errorf("host %+v: a password that another one has, or of another length", h)
+				t.Errorf("host %+v: got a password that another host has, or of the wrong length", h)
 			}
 			seen[password] = true
 		}
 	}
 	in.Secrets = map[string]any{}
 	if _, ok := in.HostPasswords(openstack.Host{Name: "n1"}); ok {
-		t.Error("passwords without the secret that they are derived from")
+		t.Error("got passwords without the secret that they are derived from")
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Manifests emits a cluster's Kubernetes objects as a base and an overlay for Kustomize: `kustomize
-// build overlay` makes what Desired has in Objects. Without secrets there are placeholders in the
-// Secrets of the configuration, whose names then are others as well.
+// build overlay` builds the Objects of Desired. Without secrets, the Secrets with configuration
+// have placeholders, and therefore different names.
 func (c *Composer) Manifests(in Input, emit func(name string, content []byte) error) error {
 	values, _, err := c.source.Values(in.generated())
 	if err != nil {
@@ -28,13 +28,14 @@ func (c *Composer) Manifests(in Input, emit func(name string, content []byte) er
 	return kustomize.Write(c.base, overlay(in, configs), others, emit)
 }
 
-// generated is the cluster for the configuration's generator.
+// generated returns the cluster for the configuration generator.
 func (in Input) generated() configgen.Cluster {
 	return configgen.Cluster{Declaration: &in.Cluster.Spec.OpenStackDeclaration, Region: in.RegionName, KeystoneRegion: in.Cluster.EndpointRegion(),
 		Secrets: in.Secrets}
 }
 
-// UnbuiltImages stand for a release's images where none were built: their digests are all zeros.
+// UnbuiltImages returns placeholders for a release's images where none were built: their digests
+// are all zeros.
 func UnbuiltImages(release string) (oci.Set, error) {
 	names, err := oci.ImageNames(release)
 	if err != nil {

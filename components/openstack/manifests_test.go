@@ -14,7 +14,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// What Kustomize builds of the written base and overlay, the operator's patches included, is what apply does, object by object.
+// Kustomize builds from the emitted base and overlay, including the operator's patches, the same
+// objects that apply applies.
 func TestManifestsAreWhatIsApplied(t *testing.T) {
 	c, err := openstack.Default()
 	if err != nil {
@@ -54,7 +55,7 @@ func TestManifestsAreWhatIsApplied(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if len(want) < 20 {
-			t.Fatalf("%d objects", len(want))
+			t.Fatalf("got %d objects to apply, want many more", len(want))
 		}
 		for _, o := range want {
 			if !slices.Contains(got, o) {
@@ -67,12 +68,12 @@ func TestManifestsAreWhatIsApplied(t *testing.T) {
 			}
 		}
 		if !strings.Contains(strings.Join(got, ""), `"priorityClassName":"high"`) {
-			t.Error("the patch is not in it")
+			t.Error("the operator's patch is missing from the result")
 		}
 	}
 }
 
-// normal is JSON with sorted keys.
+// normal returns JSON with sorted keys.
 func normal(t *testing.T, b []byte) string {
 	t.Helper()
 	var v any
@@ -86,7 +87,7 @@ func normal(t *testing.T, b []byte) string {
 	return string(out)
 }
 
-// Where no images were built, e.g. on a laptop, manifests can be reviewed all the same.
+// Manifests can be reviewed even where no images were built, e.g. on a laptop.
 func TestManifestsWithoutImages(t *testing.T) {
 	c, err := openstack.Default()
 	if err != nil {
@@ -101,6 +102,6 @@ func TestManifestsWithoutImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(files["overlay/kustomization.yaml"], "newName: registry.regiond.dev/openstack/epoxy/keystone") {
-		t.Errorf("%s", files["overlay/kustomization.yaml"])
+		t.Errorf("got\n%s\nwant images with placeholder digests", files["overlay/kustomization.yaml"])
 	}
 }

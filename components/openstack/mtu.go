@@ -9,19 +9,19 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// ethernetMTU is what drivers give a link of which the region file says nothing (RFC 894).
+// ethernetMTU is the drivers' default for a link without an mtu in the region file (RFC 894).
 const ethernetMTU = 1500
 
-// tunnelsOf names what VXLAN needs, in messages.
+// tunnelsOf names the tunnels of VXLAN in messages.
 const tunnelsOf = "VXLAN tunnels"
 
-// mtus compares the MTU that Neutron takes physical networks and tunnels to have with that of the
-// links they are on. Larger frames than a link takes are lost without a word: what is small gets
-// through, and hides it. What a profile without a network has is not known.
+// mtus compares the MTU that Neutron assumes for physical networks and tunnels with that of their
+// links. Frames larger than a link's MTU are dropped silently, and the problem stays hidden because
+// small ones get through. The links of a profile without a network are unknown.
 func (c *Composer) mtus(doc *check.Document, r *region.Region, d *region.OpenStackDeclaration, field string) (problems check.Problems) {
 	values, _, err := c.source.Values(configgen.Cluster{Declaration: d, Region: r.Name, Field: field})
 	if err != nil {
-		return nil // it is told by who checks the values
+		return nil // reported by the check of values
 	}
 	want := mtuOf(values)
 	for i, p := range r.Spec.Hardware.Profiles {
@@ -35,14 +35,14 @@ func (c *Composer) mtus(doc *check.Document, r *region.Region, d *region.OpenSta
 			}
 			told[l.name] = true
 			at := fmt.Sprintf("spec.hardware.profiles[%d].network.%s", i, l.at)
-			problem := doc.ProblemAt(at+".mtu", fmt.Sprintf("%d is less than the %d bytes that cluster %s takes %s on %s to carry "+
+			problem := doc.ProblemAt(at+".mtu", fmt.Sprintf("%d is less than the %d bytes that cluster %s assumes for %s on %s "+
 				"(neutron.global_physnet_mtu): larger frames would be lost", l.mtu(), want, d.Name, what, l.name))
 			if l.declared == 0 {
-				problem = doc.ProblemAt(at+".name", fmt.Sprintf("%s has no mtu, which usually means %d, and cluster %s takes %s on it to carry %d bytes "+
+				problem = doc.ProblemAt(at+".name", fmt.Sprintf("%s has no mtu, which usually means %d, and cluster %s assumes %[5]d bytes for %[4]s on it "+
 					"(neutron.global_physnet_mtu): larger frames would be lost", l.name, ethernetMTU, d.Name, what, want))
-				problem.Warning = true // the driver's own may be another one
+				problem.Warning = true // the driver's default may differ
 			}
-			problem.Suggestion = fmt.Sprintf("set mtu: %d here, and no less on the switches, or another value there", want)
+			problem.Suggestion = fmt.Sprintf("set mtu: %d here, and at least as much on the switches, or change neutron.global_physnet_mtu", want)
 			problems = append(problems, problem)
 		}
 		for _, n := range d.PhysicalNetworks {
@@ -57,7 +57,8 @@ func (c *Composer) mtus(doc *check.Document, r *region.Region, d *region.OpenSta
 	return problems
 }
 
-// mtuOf the physical networks, which is also what packets with a tunnelled frame in them may have.
+// mtuOf returns the MTU of the physical networks, which also limits packets that carry a tunnelled
+// frame.
 func mtuOf(values *configgen.Values) int64 {
 	for _, path := range []string{"neutron.conf.DEFAULT.global_physnet_mtu", "neutron.global_physnet_mtu"} {
 		if v, ok := values.Lookup(path); ok {
@@ -72,7 +73,7 @@ func mtuOf(values *configgen.Values) int64 {
 // link is an interface or a bond of a profile.
 type link struct {
 	name string
-	// at is its place below the profile's network.
+	// at is its path below the profile's network.
 	at       string
 	declared int32
 }
@@ -98,8 +99,8 @@ func linkNamed(n *region.HostNetwork, name string) (link, bool) {
 	return link{}, false
 }
 
-// tunnelLink is the link with the host's address in the provisioning network: that of the interface
-// it boots by, or the bond over it. With an address of its own for tunnels, it isn't known here.
+// tunnelLink returns the link with the host's address in the provisioning network: the interface it
+// boots from, or the bond over it. If tunnels have an address of their own, the link is unknown.
 func tunnelLink(n *region.HostNetwork, values *configgen.Values) (link, bool) {
 	if own, _ := values.Lookup("neutron.vxlan.local_address"); own != "" {
 		return link{}, false

@@ -10,7 +10,8 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// TestMTUs: what Neutron takes a physical network or a tunnel to carry is compared with the links of the hosts.
+// TestMTUs: the MTU that Neutron assumes for a physical network or a tunnel is compared with the
+// hosts' links.
 func TestMTUs(t *testing.T) {
 	const network = `
         network:
@@ -29,11 +30,11 @@ func TestMTUs(t *testing.T) {
 		"nothing said":              {uplink: "data0"},
 		"larger than needed":        {data: ", mtu: 9000", uplink: "data0"},
 		"as large as needed":        {data: ", mtu: 9000", uplink: "data0", values: "{neutron: {global_physnet_mtu: 9000}}"},
-		"interface":                 {data: ", mtu: 1400", uplink: "data0", want: "interfaces[1].mtu: 1400 is less than the 1500 bytes that cluster general takes physical network physnet1 on data0"},
+		"interface":                 {data: ", mtu: 1400", uplink: "data0", want: "interfaces[1].mtu: 1400 is less than the 1500 bytes that cluster general assumes for physical network physnet1 on data0"},
 		"interface by default":      {uplink: "data0", values: "{neutron: {global_physnet_mtu: 9000}}", want: "interfaces[1].name: data0 has no mtu", warning: true},
 		"bond":                      {bond: ", mtu: 8000", uplink: "bond0", values: "{neutron: {global_physnet_mtu: 9000}}", want: "bonds[0].mtu: 8000 is less"},
 		"as an option":              {data: ", mtu: 1500", uplink: "data0", values: "{neutron: {conf: {DEFAULT: {global_physnet_mtu: 9000}}}}", want: "interfaces[1].mtu: 1500"},
-		"tunnels":                   {mgmt: ", mtu: 1400", data: ", mtu: 9000", uplink: "data0", values: "{neutron: {vxlan: {enabled: true}}}", want: "interfaces[0].mtu: 1400 is less than the 1500 bytes that cluster general takes VXLAN tunnels on mgmt0"},
+		"tunnels":                   {mgmt: ", mtu: 1400", data: ", mtu: 9000", uplink: "data0", values: "{neutron: {vxlan: {enabled: true}}}", want: "interfaces[0].mtu: 1400 is less than the 1500 bytes that cluster general assumes for VXLAN tunnels on mgmt0"},
 		"no tunnels":                {mgmt: ", mtu: 1400", uplink: "data0"},
 		"tunnels on another link":   {mgmt: ", mtu: 1400", uplink: "data0", values: `{neutron: {vxlan: {enabled: true, local_address: "10.79.0.1"}}}`},
 		"one problem for each link": {data: ", mtu: 1400", uplink: "data0", values: "{neutron: {global_physnet_mtu: 9000}}", want: "interfaces[1].mtu: 1400 is less than the 9000"},

@@ -17,7 +17,8 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// maxSecret bounds the files of a Secret in bytes (Kubernetes' MaxSecretSize is 1 MiB for the values).
+// maxSecret bounds the files of a Secret in bytes (Kubernetes' MaxSecretSize is 1 MiB for the
+// values).
 const maxSecret = 1 << 20
 
 // RoleFernet has Keystone's Fernet keys. Keystone reads them for each token, and they rotate while it runs: their Secret keeps its
@@ -64,7 +65,7 @@ func (c *Composer) configs(in Input, s *State) ([]*unstructured.Unstructured, ma
 	return secrets, configs, errors.Join(errs...)
 }
 
-// executable tells whether a mode, in octal, lets anyone execute the file.
+// executable reports whether a mode, in octal, lets anyone execute the file.
 func executable(mode string) bool {
 	return strings.ContainsAny(strings.TrimLeft(mode, "0"), "1357")
 }
@@ -75,15 +76,15 @@ func configSecret(cluster, role string, files []configgen.File) (*unstructured.U
 	for _, f := range files {
 		key := kustomize.Key(f.Path)
 		if _, taken := data[key]; taken {
-			return nil, fmt.Errorf("%s: another file has the key %s too", f.Path, key)
+			return nil, fmt.Errorf("%s: another file has the same key %s", f.Path, key)
 		}
 		data[key] = base64.StdEncoding.EncodeToString([]byte(f.Content))
 		size += len(f.Content)
-		// Writing to a hash does not fail (hash.Hash).
+		// Writing to a hash never fails (hash.Hash).
 		fmt.Fprintf(h, "%q %d\n%s\n", key, len(f.Content), f.Content)
 	}
 	if size > maxSecret {
-		return nil, fmt.Errorf("its files have %d bytes, more than the %d that a Secret holds", size, maxSecret)
+		return nil, fmt.Errorf("its files have %d bytes, and a Secret holds at most %d", size, maxSecret)
 	}
 	digest := hex.EncodeToString(h.Sum(nil))
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data}}
@@ -101,7 +102,8 @@ func configSecret(cluster, role string, files []configgen.File) (*unstructured.U
 	return u, nil
 }
 
-// kinds in the order in which they are applied within a gate: first what pods need to start. Unknown ones come last.
+// kinds lists kinds in the order in which they are applied within a gate: those that pods need to
+// start come first, unlisted ones last.
 var kinds = []string{"Namespace", "ServiceAccount", "Role", "RoleBinding", "Secret", "ConfigMap", "PersistentVolumeClaim", "NetworkPolicy",
 	"PodDisruptionBudget", "Service", "Job", "StatefulSet", "Deployment", "DaemonSet", "CronJob"}
 

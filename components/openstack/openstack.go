@@ -1,7 +1,6 @@
-// Package openstack computes the desired state of an OpenStack cluster: from its declaration, its
-// secrets, the images there are and its hosts it makes the Kubernetes objects of the control plane
-// and the configuration of each compute node. It is pure: what is to be done about it is package
-// rollout's.
+// Package openstack computes the desired state of an OpenStack cluster, that is, the Kubernetes
+// objects of its control plane and the configuration of each compute host, from its declaration,
+// secrets, images and hosts. It is pure; package rollout applies the state.
 package openstack
 
 import (
@@ -29,76 +28,80 @@ const (
 	ManagedBy      = "regiond"
 	// LabelConfig is on a Secret with the configuration of a role and has its name.
 	LabelConfig = "regiond.dev/config"
-	// AnnotationGate is the gate that an object is part of. Objects without it come before all gates.
+	// AnnotationGate is the gate that an object belongs to. Objects without it come before all gates.
 	AnnotationGate = "regiond.dev/gate"
-	// LabelRetained is on the Secret of a cluster that is no longer declared: it is kept for as long as the cluster's data.
-	// AnnotationRetained is when that was, AnnotationRelease the release of its databases.
+	// LabelRetained is on the Secret of a cluster that is no longer declared, which is kept as long as
+	// the cluster's data. AnnotationRetained is when the cluster was removed, AnnotationRelease the
+	// release of its databases.
 	LabelRetained      = "regiond.dev/retained"
 	AnnotationRetained = "regiond.dev/retained-since"
 	AnnotationRelease  = "regiond.dev/retained-release"
 )
 
-// Where the secrets of a cluster are, in its namespace: the tree as JSON.
+// The Secret with a cluster's secrets, in its namespace, and the key of the tree as JSON.
 const (
 	SecretName = "openstack-secrets"
 	SecretKey  = "secrets.json"
 )
 
-// Namespace of a cluster.
+// Namespace returns the namespace of a cluster.
 func Namespace(cluster string) string { return "openstack-" + cluster }
 
-// Input is all that a cluster's state depends on.
+// Input is everything that a cluster's state depends on.
 type Input struct {
 	Cluster    *region.OpenStackCluster
 	RegionName string
 	// DataDir of the control plane.
 	DataDir string
-	// Secrets of the cluster, in the tree of values. Nil: not generated yet; then "<secret:PATH>" stands for them.
+	// Secrets of the cluster, in the tree of values. Nil if they have not been generated yet;
+	// "<secret:PATH>" then stands for them.
 	Secrets map[string]any
 	Images  oci.Set
 	Hosts   []Host
 }
 
-// Host is a compute node of the cluster.
+// Host is a compute host of the cluster.
 type Host struct {
 	Name string
 	// UID of the Host object.
 	UID types.UID
-	// Address in the provisioning network. Empty: not known yet, and it can't be configured.
+	// Address in the provisioning network. Empty if it is not known yet; the host can't be configured
+	// then.
 	Address string
 	// Registration is the UUID of its nova-compute service, empty before it has registered.
 	Registration string
-	// Release that its packages are of, empty if it is not known. Its configuration is of that one, whatever the cluster's is.
+	// Release of its packages, empty if unknown. Its configuration is for this release, whatever the
+	// cluster's is.
 	Release region.OpenStackRelease `json:",omitempty"`
 	// Contributions of others to its configuration, encoded, by contributor.
 	Contributions map[string][]byte `json:",omitempty"`
 }
 
-// State is what a cluster is to be.
+// State is the desired state of a cluster.
 type State struct {
 	// Objects in the order in which they are applied: gate by gate.
 	Objects []*unstructured.Unstructured
-	// Nodes by the name of their host, and the digests of their encodings.
+	// Nodes are the configurations by host name, NodeDigests the digests of their encodings.
 	Nodes   map[string]configuration.Configuration
 	Digests map[string]string
 	// Configs are the files of pods by role.
 	Configs map[string][]configgen.File
-	// Values that the configuration of pods was made of. They hold secrets.
+	// Values that the configuration of pods was rendered from. They contain secrets.
 	Values   *configgen.Values
 	Warnings []string
 	// Images that pods run.
 	Images  oci.Set
 	secrets map[string]any
 
-	// What it was rendered from, for Composer.Next.
+	// The input it was rendered from, for Composer.Next.
 	composer *Composer
 	cluster  rendered
 	hosts    map[string]rendered
-	// shared files: most are the same on all nodes, and a thousand of them are kept once.
+	// shared files: most are the same on all hosts, and a thousand hosts share one copy.
 	shared map[string]string
 }
 
-// Gate returns the objects of a gate; "" stands for those before all gates.
+// Gate returns the objects of a gate; "" means those before all gates.
 func (s *State) Gate(name string) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, o := range s.Objects {
@@ -116,7 +119,7 @@ type Composer struct {
 	digest          string
 }
 
-// New reads templates, as configgen.Load does, and takes a base as kustomize.Build does.
+// New loads templates like configgen.Load, and a base like kustomize.Build.
 func New(files, base fs.FS) (*Composer, error) {
 	source, err := configgen.Load(configgen.Templates{Name: templates.Name, FS: files})
 	if err != nil {
@@ -129,7 +132,7 @@ func New(files, base fs.FS) (*Composer, error) {
 	return c, nil
 }
 
-// Default is the composer of the templates and manifests in this program.
+// Default returns the composer of this program's templates and manifests.
 var Default = sync.OnceValues(func() (*Composer, error) {
 	base, err := kustomize.Base()
 	if err != nil {
@@ -138,10 +141,10 @@ var Default = sync.OnceValues(func() (*Composer, error) {
 	return New(templates.FS, base)
 })
 
-// Source of the configuration.
+// Source returns the source of the configuration.
 func (c *Composer) Source() *configgen.Source { return c.source }
 
-// Desired is Composer.Desired of this program's templates and manifests.
+// Desired is Composer.Desired with this program's templates and manifests.
 func Desired(in Input) (*State, error) {
 	c, err := Default()
 	if err != nil {
@@ -161,7 +164,7 @@ func overlay(in Input, configs map[string]kustomize.Config) kustomize.Overlay {
 	}
 }
 
-// DataDir is the folder of a cluster's data on the seed host.
+// DataDir returns the folder of a cluster's data on the seed host.
 func DataDir(dataDir, cluster string) string { return dataDir + "/openstack/" + cluster }
 
 func labels(cluster string) map[string]string {
@@ -174,7 +177,7 @@ func namespace(cluster string) *unstructured.Unstructured {
 	u.SetKind("Namespace")
 	u.SetName(Namespace(cluster))
 	l := labels(cluster)
-	// Pods with data on the seed host's disk mount its folders, which the stricter levels forbid.
+	// Pods with data on the seed host's disk mount host folders, which stricter levels forbid.
 	l["pod-security.kubernetes.io/enforce"] = "privileged"
 	u.SetLabels(l)
 	return u

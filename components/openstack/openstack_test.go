@@ -22,7 +22,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// templates are a small source: one file of pods, one of nodes.
+// templates returns a small source: one file for pods, one for hosts.
 func templates() fs.FS {
 	return fstest.MapFS{
 		"files.yaml": {Data: []byte(`- {path: /etc/keystone/keystone.conf, template: keystone.conf, roles: [keystone], mode: "0640", owner: root, group: keystone}
@@ -96,10 +96,10 @@ func TestDesired(t *testing.T) {
 		t.Errorf("order\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if got := names(s.Gate(region.ConditionMariaDB)); got != "StatefulSet/mariadb" {
-		t.Errorf("gate MariaDB: %s", got)
+		t.Errorf("gate MariaDB: got %s", got)
 	}
 	if got := names(s.Gate("")); !strings.HasPrefix(got, "Namespace/openstack-lab Secret/config-keystone-") || !strings.Contains(got, "ConfigMap/scripts-") {
-		t.Errorf("before all gates: %s", got)
+		t.Errorf("before all gates: got %s, want the namespace first, then configuration and scripts", got)
 	}
 	secret := s.Gate("")[1]
 	data, _, err := unstructured.NestedStringMap(secret.Object, "data")
@@ -120,16 +120,16 @@ func TestDesired(t *testing.T) {
 
 	conf1, ok := s.Nodes["node1"]
 	if !ok || len(s.Nodes) != 1 {
-		t.Fatalf("nodes %v: the host without an address must be left alone", s.Nodes)
+		t.Fatalf("got the hosts %v, want no configuration for the one without an address", s.Nodes)
 	}
 	if got := conf1.Files[0].Content; got != "[DEFAULT]\nmy_ip = 10.99.0.101\npassword = 0123456789abcdef\nregistered = r-1\n" {
 		t.Errorf("got\n%s", got)
 	}
 	if len(s.Warnings) != 0 {
-		t.Errorf("warnings %q", s.Warnings)
+		t.Errorf("got the warnings %q", s.Warnings)
 	}
 	if again := desired(t, input()); !reflect.DeepEqual(s.Objects, again.Objects) || !reflect.DeepEqual(s.Nodes, again.Nodes) {
-		t.Error("same input, other state")
+		t.Error("got different states for the same input")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestConfigIsNamedByContent(t *testing.T) {
 	other := input()
 	other.RegionName = "r2"
 	if name(other) == was {
-		t.Error("another content has the same name")
+		t.Error("different content has the same name")
 	}
 	images := input()
 	for k, i := range images.Images.Images {
@@ -169,7 +169,7 @@ func TestConfigIsNamedByContent(t *testing.T) {
 		images.Images.Images[k] = i
 	}
 	if name(images) != was {
-		t.Error("the same content has another name")
+		t.Error("the same content has a different name")
 	}
 }
 
@@ -211,7 +211,7 @@ func TestRedact(t *testing.T) {
 	s := desired(t, in)
 	for _, tt := range []struct{ text, want string }{
 		{"x pa$my_secret y", "x <secret:own.ldap> y"},
-		{"x pa$$my_secret y", "x <secret:own.ldap> y"}, // as options have it
+		{"x pa$$my_secret y", "x <secret:own.ldap> y"}, // as escaped in options
 		{"x 0123456789abcdef y", "x <secret:keystone.password> y"},
 		{"password = 0123456789abcdef", "password = <secret:keystone.password>"},
 		{"admin_password = old one", "admin_password = <secret>"},
@@ -228,7 +228,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
 		}
 		if strings.Contains(s.Redact(tt.text), "old") {
-			t.Errorf("%q: a secret is shown", tt.text)
+			t.Errorf("%q: the result shows a secret", tt.text)
 		}
 	}
 }
@@ -291,9 +291,9 @@ func TestKeystoneRegion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		recorded, values, want string
 	}{
-		"created before":              {"", "", "RegionOne"},
-		"created in region r1":        {"r1", "", "r1"},
-		"created in r1, told another": {"r1", `{"keystone": {"region": "north"}}`, "north"},
+		"created before":                    {"", "", "RegionOne"},
+		"created in region r1":              {"r1", "", "r1"},
+		"created in r1, values set another": {"r1", `{"keystone": {"region": "north"}}`, "north"},
 	} {
 		in := programInput(region.ReleaseEpoxy)
 		in.Cluster.Spec.KeystoneRegion = tc.recorded

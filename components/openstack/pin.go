@@ -10,7 +10,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// NewPin holds a cluster to the templates with a digest and to an image set.
+// NewPin returns a pin to the templates with a digest and to an image set.
 func NewPin(templates string, set oci.Set) *region.OpenStackPin {
 	p := &region.OpenStackPin{Templates: templates, Images: region.OpenStackImages{
 		Release: region.OpenStackRelease(set.Release), Debian: set.Debian, Recipe: set.Recipe}}
@@ -25,7 +25,7 @@ func NewPin(templates string, set oci.Set) *region.OpenStackPin {
 	return p
 }
 
-// PinnedImages is the image set of a pin.
+// PinnedImages returns the image set of a pin.
 func PinnedImages(p *region.OpenStackPin) oci.Set {
 	set := oci.Set{Release: string(p.Images.Release), Debian: p.Images.Debian, Recipe: p.Images.Recipe, Images: map[string]oci.Image{}}
 	if p.Images.Built != nil {
@@ -37,7 +37,8 @@ func PinnedImages(p *region.OpenStackPin) oci.Set {
 	return set
 }
 
-// SetOf returns the first image set that has all images of a list, which are references as pods have them: the set that they run.
+// SetOf returns the first image set that has all of the running images, which are references as in
+// pods: the set that the pods run.
 func SetOf(sets []oci.Set, running []string) (oci.Set, bool) {
 	i := slices.IndexFunc(sets, func(s oci.Set) bool {
 		return !slices.ContainsFunc(running, func(reference string) bool {

@@ -22,9 +22,9 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// programInput is a cluster that this program's own templates and manifests are used for.
+// programInput returns a cluster for this program's own templates and manifests.
 func programInput(release region.OpenStackRelease) openstack.Input {
 	images := map[string]oci.Image{}
 	for _, name := range []string{"mariadb", "rabbitmq", "memcached", "keystone", "placement", "glance", "nova", "neutron", "client"} {
@@ -70,17 +70,17 @@ func TestProgram(t *testing.T) {
 			}
 			conf, ok := s.Nodes["node1"]
 			if _, _, err := conf.Encode(); err != nil || !ok || len(conf.Services) == 0 {
-				t.Errorf("%v, node %+v", err, conf.Services)
+				t.Errorf("got %v, services %+v of a host", err, conf.Services)
 			}
 		})
 	}
 }
 
-// hash is what names by content end with.
+// hash matches names that end with a hash of the content.
 var hash = regexp.MustCompile(`\b((?:config|schema|scripts)[a-z-]*)-[0-9a-z]{10}\b`)
 
-// TestGolden shows in a review what a change of templates and manifests means for a cluster. Contents of
-// Secrets and scripts are seen elsewhere.
+// TestGolden shows reviewers how a change of templates and manifests affects a cluster, except for
+// the contents of Secrets and scripts.
 func TestGolden(t *testing.T) {
 	s := program(t, region.ReleaseEpoxy)
 	var b bytes.Buffer
@@ -108,12 +108,12 @@ func TestGolden(t *testing.T) {
 	got := strings.Split(b.String(), "\n")
 	for i, line := range strings.Split(string(want), "\n") {
 		if i >= len(got) || got[i] != line {
-			t.Fatalf("%s:%d: want %q, got %q; if that is meant: go test ./components/openstack -update", name, i+1, line, got[min(i, len(got)-1)])
+			t.Fatalf("%s:%d: want %q, got %q; if the change is intended: go test ./components/openstack -update", name, i+1, line, got[min(i, len(got)-1)])
 		}
 	}
 }
 
-// keys leaves of an object's data only the names of the files.
+// keys reduces an object's data to the names of the files.
 func keys(t *testing.T, o *unstructured.Unstructured) {
 	t.Helper()
 	data, _, err := unstructured.NestedStringMap(o.Object, "data")

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// minSecret is the length in bytes from which on secrets are looked for in text. Shorter strings
-// are not secrets, and redacting them would make every file unreadable.
+// minSecret is the minimum length in bytes of secrets that are redacted. Shorter strings are not
+// secrets, and redacting them would make every file unreadable.
 const minSecret = 6
 
-// Redact replaces the secrets of the cluster in a text, and what looks like one: the text may hold
-// secrets that were replaced since.
+// Redact replaces the secrets of the cluster in a text, and everything that looks like a secret:
+// the text may contain earlier secrets.
 func (s *State) Redact(text string) string {
 	type secret struct{ path, value string }
 	var all []secret
@@ -29,14 +29,14 @@ func (s *State) Redact(text string) string {
 		case string:
 			if len(v) >= minSecret {
 				all = append(all, secret{path, v})
-				if escaped := strings.ReplaceAll(v, "$", "$$"); escaped != v { // as options of oslo.config have it
+				if escaped := strings.ReplaceAll(v, "$", "$$"); escaped != v { // as escaped in options of oslo.config
 					all = append(all, secret{path, escaped})
 				}
 			}
 		}
 	}
 	walk("", s.secrets)
-	// The longest first: one secret may be part of another.
+	// The longest first, because one secret may be part of another.
 	slices.SortFunc(all, func(a, b secret) int {
 		if d := len(b.value) - len(a.value); d != 0 {
 			return d
@@ -50,19 +50,21 @@ func (s *State) Redact(text string) string {
 }
 
 var (
-	// secretOption is an option whose name says that its value is a secret, in ini, YAML, JSON or Erlang terms; not "<secret:…>".
+	// secretOption matches an option whose name says that its value is a secret, in ini, YAML, JSON or
+	// Erlang terms; not "<secret:…>".
 	secretOption = regexp.MustCompile(`(?im)((?:^|[^<\w.-])[\w.-]*` +
 		`(?:password|passwd|secret|token|cookie|private_key|shared_key)\w*["']?[ \t]*[=:][ \t]*)` +
 		`("[^"<\n][^"\n]*"|'[^'<\n][^'\n]*'|[^\s<"'\[{][^\n]*)`)
-	// secretSQL is the password of a user in SQL.
+	// secretSQL matches the password of a user in SQL.
 	secretSQL = regexp.MustCompile(`(?i)(\bidentified by ')([^'<][^']*)(')`)
-	// secretURL is the password of a URL's user (RFC 3986, section 3.2.1).
+	// secretURL matches the password of a URL's user (RFC 3986, section 3.2.1).
 	secretURL = regexp.MustCompile(`(://[^\s:/@]*:)([^\s@/<]+)(@)`)
-	// secretKey is a line that is nothing but a key of 32 bytes in Base64, as Fernet has them.
+	// secretKey matches a line that consists of a 32-byte key in Base64, such as a Fernet key.
 	secretKey = regexp.MustCompile(`(?m)^[A-Za-z0-9+/_-]{43}=$`)
 )
 
-// RedactUnknown hides what looks like a secret by the name of its option or its place.
+// RedactUnknown hides everything that looks like a secret by the name of its option or its
+// position.
 func RedactUnknown(text string) string {
 	text = secretOption.ReplaceAllString(text, "${1}<secret>")
 	text = secretSQL.ReplaceAllString(text, "${1}<secret>${3}")

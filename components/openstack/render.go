@@ -17,17 +17,20 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// rendered is what a part of a State was rendered from, by its digest, with the warnings of that.
+// rendered records the digest of the input that a part of a State was rendered from, and its
+// warnings.
 type rendered struct {
 	of       string
 	warnings []string
 }
 
-// Desired renders a cluster. Same input, same bytes. It takes some tenths of a second, and some hundredths for each host.
+// Desired renders a cluster. The same input gives the same bytes. It takes some tenths of a second,
+// plus some hundredths per host.
 func (c *Composer) Desired(in Input) (*State, error) { return c.Next(in, nil) }
 
-// Next is Desired, and takes over from the last state what does not depend on what has changed since: the control plane does not depend
-// on hosts, nor a host on others. The last state may be nil, or of other templates; it is not changed.
+// Next is Desired, but reuses the parts of the last state that do not depend on what has changed
+// since: the control plane does not depend on hosts, nor a host on other hosts. The last state may
+// be nil, or from other templates; it is not modified.
 func (c *Composer) Next(in Input, last *State) (*State, error) {
 	if in.Cluster == nil || in.Cluster.Name == "" {
 		return nil, errors.New("OpenStack cluster: no cluster given")
@@ -70,7 +73,7 @@ func (c *Composer) next(in Input, last *State) (*State, error) {
 	return s, nil
 }
 
-// controlPlane renders what pods run.
+// controlPlane renders the objects and configuration of pods.
 func (c *Composer) controlPlane(in Input, s *State) error {
 	secrets, configs, err := c.configs(in, s)
 	if err != nil {
@@ -84,7 +87,8 @@ func (c *Composer) controlPlane(in Input, s *State) error {
 	return order(s.Objects)
 }
 
-// nodes renders each host's configuration. A host without an address is left out: it keeps what it has.
+// nodes renders each host's configuration. A host without an address is left out and keeps its
+// configuration.
 func (c *Composer) nodes(in Input, s, last *State) error {
 	s.Nodes, s.Digests = map[string]configuration.Configuration{}, map[string]string{}
 	own := map[string]region.OpenStackNodeValues{}
@@ -99,7 +103,7 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 		}
 		v, err := values(h.Release)
 		if err != nil {
-			s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps what it has: its packages are of %s, for which there is no configuration: %v",
+			s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps its configuration: its packages are of %s, for which there is no configuration: %v",
 				h.Name, h.Release, err))
 			continue
 		}
@@ -123,7 +127,8 @@ func (c *Composer) nodes(in Input, s, last *State) error {
 	return errors.Join(errs...)
 }
 
-// releases finds the values by the release of a host's packages. A service does not start with another release's options.
+// releases returns the values by the release of a host's packages. A service does not start with
+// another release's options.
 func (c *Composer) releases(in Input, s *State) func(region.OpenStackRelease) (*configgen.Values, error) {
 	known := map[region.OpenStackRelease]*configgen.Values{"": s.Values, in.Cluster.Spec.Release: s.Values}
 	return func(release region.OpenStackRelease) (*configgen.Values, error) {
@@ -152,8 +157,8 @@ func (c *Composer) node(in Input, s *State, v *configgen.Values, h Host, of stri
 	if err == nil {
 		_, digest, err = conf.Encode()
 	}
-	if err != nil && len(h.Contributions) > 0 { // OpenStack must not stand still everywhere for what a bundle adds to one host
-		s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps what it has: %v", h.Name, err))
+	if err != nil && len(h.Contributions) > 0 { // a bundle's contribution to one host must not block the whole cluster
+		s.Warnings = append(s.Warnings, fmt.Sprintf("host %s keeps its configuration: %v", h.Name, err))
 		return nil
 	}
 	if err != nil {
@@ -172,7 +177,7 @@ func (c *Composer) node(in Input, s *State, v *configgen.Values, h Host, of stri
 // Contributor is OpenStack's name among the contributors to a host's configuration.
 const Contributor = "openstack"
 
-// merge OpenStack's configuration of a host with what others add.
+// merge merges OpenStack's configuration of a host with the contributions of others.
 func merge(own configuration.Configuration, others map[string][]byte) (configuration.Configuration, error) {
 	all := []configuration.Contribution{{Contributor: Contributor, Configuration: own}}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
@@ -186,7 +191,8 @@ func merge(own configuration.Configuration, others map[string][]byte) (configura
 	return configuration.Merge(all...)
 }
 
-// clusterDigest of all that the control plane depends on: no hosts, and no values of theirs.
+// clusterDigest returns a digest of everything that the control plane depends on, which excludes
+// hosts and their values.
 func clusterDigest(in Input) (string, error) {
 	cluster := *in.Cluster
 	cluster.Status = region.OpenStackClusterStatus{}

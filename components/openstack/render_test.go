@@ -14,7 +14,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// TestNextIsDesired: whatever changes, what is taken over from the last state is what would have been rendered.
+// TestNextIsDesired: whatever changes, the reused parts of the last state equal a fresh rendering.
 func TestNextIsDesired(t *testing.T) {
 	c, err := openstack.Default()
 	if err != nil {
@@ -70,13 +70,13 @@ func TestNextIsDesired(t *testing.T) {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		if !reflect.DeepEqual(next.Objects, want.Objects) || !reflect.DeepEqual(next.Configs, want.Configs) {
-			t.Errorf("%s changed: the control plane is not what it would be from nothing", step.name)
+			t.Errorf("%s changed: the control plane differs from a fresh rendering", step.name)
 		}
 		if !reflect.DeepEqual(next.Nodes, want.Nodes) || !reflect.DeepEqual(next.Digests, want.Digests) {
-			t.Errorf("%s changed: the hosts are not what they would be from nothing", step.name)
+			t.Errorf("%s changed: the hosts differ from a fresh rendering", step.name)
 		}
 		if !reflect.DeepEqual(next.Warnings, want.Warnings) {
-			t.Errorf("%s changed: warnings %q, want %q", step.name, next.Warnings, want.Warnings)
+			t.Errorf("%s changed: got the warnings %q, want %q", step.name, next.Warnings, want.Warnings)
 		}
 		if got := renderedAnew(last, next); !slices.Equal(got, step.anew) {
 			t.Errorf("%s changed: rendered again are %v, want %v", step.name, got, step.anew)
@@ -111,8 +111,8 @@ func contribution(t *testing.T, path string) []byte {
 	return content
 }
 
-// A host runs what all contributors give it, in one configuration. One that can't be merged keeps
-// the host as it is, and no other.
+// A host runs the contributions of all contributors in one configuration. A contribution that can't
+// be merged leaves only its host unchanged.
 func TestContributionsAreMerged(t *testing.T) {
 	in := programInput(region.ReleaseEpoxy)
 	in.Hosts = append(in.Hosts, openstack.Host{Name: "node2", Address: "10.99.0.102"})
@@ -143,17 +143,17 @@ func TestContributionsAreMerged(t *testing.T) {
 		in.Hosts[0].Contributions["vpn"] = content
 		s := render()
 		if _, given := s.Nodes["node1"]; given || !slices.ContainsFunc(s.Warnings, func(w string) bool {
-			return strings.HasPrefix(w, "host node1 keeps what it has: ") && strings.Contains(w, what)
+			return strings.HasPrefix(w, "host node1 keeps its configuration: ") && strings.Contains(w, what)
 		}) {
-			t.Errorf("%s: given a configuration %v, warnings %q", what, given, s.Warnings)
+			t.Errorf("%s: got a configuration: %t, warnings %q; want none, and a warning", what, given, s.Warnings)
 		}
 		if s.Digests["node2"] != alone.Digests["node2"] {
-			t.Errorf("%s: another host has another configuration", what)
+			t.Errorf("%s: the configuration of another host changed", what)
 		}
 	}
 }
 
-// TestHostsGetTheConfigurationOfTheirPackages, whatever the cluster's release is.
+// TestHostsGetTheConfigurationOfTheirPackages: whatever the cluster's release is.
 func TestHostsGetTheConfigurationOfTheirPackages(t *testing.T) {
 	for _, of := range []region.OpenStackRelease{region.ReleaseEpoxy, region.ReleaseGazpacho} {
 		want := program(t, of).Digests["node1"]
@@ -178,7 +178,7 @@ func TestHostsGetTheConfigurationOfTheirPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, configured := s.Nodes["node1"]; configured || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.HasPrefix(w, "host node1 keeps what it has") }) {
-		t.Errorf("a host of an unknown release: configured %v, warnings %q", configured, s.Warnings)
+	if _, configured := s.Nodes["node1"]; configured || !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.HasPrefix(w, "host node1 keeps its configuration") }) {
+		t.Errorf("a host of an unknown release: got configured %t, warnings %q; want a warning only", configured, s.Warnings)
 	}
 }

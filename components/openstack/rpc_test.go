@@ -31,7 +31,7 @@ func TestComputeRPCIsPinned(t *testing.T) {
 		}
 		for _, name := range []string{"pods /etc/nova/nova.conf", "node1 /etc/nova/nova.conf", "node2 /etc/nova/nova.conf"} {
 			if got := strings.Count(files[name], pin); got != 1 {
-				t.Errorf("%s, %s: got %d times %q, want once", release, name, got, pin)
+				t.Errorf("%s, %s: got %d occurrences of %q, want one", release, name, got, pin)
 			}
 		}
 	}
