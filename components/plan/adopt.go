@@ -18,8 +18,8 @@ import (
 )
 
 // Running lists the images of a cluster's pods, by the references in its Deployments and
-// StatefulSets: those that regiond has built, not those of containers that an operator's patch
-// adds. It is empty for a cluster that is not there yet.
+// StatefulSets: only images that regiond has built, not those of containers that an operator's
+// patch adds. It is empty for a cluster that does not exist yet.
 func Running(ctx context.Context, c client.Client, cluster string) ([]string, error) {
 	var images []string
 	for _, kind := range []string{"Deployment", "StatefulSet"} {
@@ -48,15 +48,16 @@ func Running(ctx context.Context, c client.Client, cluster string) ([]string, er
 	return images, nil
 }
 
-// Disturbs names the first thing that applying a state would restart, replace or run again; empty if nothing. It changes nothing.
+// Disturbs names the first thing that applying a state would restart, replace or run again; empty
+// if nothing. It changes nothing.
 func Disturbs(ctx context.Context, c client.Client, s *openstack.State, hosts []openstack.Host) (string, error) {
-	there := map[string]bool{} // gates that have workloads
+	there := map[string]bool{} // gates with live workloads
 	var missing []*unstructured.Unstructured
 	for _, o := range s.Objects {
 		switch o.GetKind() {
 		case "Deployment", "StatefulSet", "DaemonSet", "Job":
 		default:
-			continue // pods restart only if their template changes, and names of what it mounts follow its content
+			continue // pods restart only if their template changes, which names mounted objects by content
 		}
 		change, err := rollout.Compare(ctx, c, o)
 		if err != nil {
@@ -73,7 +74,7 @@ func Disturbs(ctx context.Context, c client.Client, s *openstack.State, hosts []
 	}
 	for _, job := range missing {
 		if there[job.GetAnnotations()[openstack.AnnotationGate]] {
-			return rollout.RefOf(job).String(), nil // the schema of a service that runs
+			return rollout.RefOf(job).String(), nil // the schema of a running service
 		}
 	}
 	return disturbsHost(ctx, c, s, hosts)
@@ -90,7 +91,7 @@ func disturbsHost(ctx context.Context, c client.Client, s *openstack.State, host
 		}
 		was := stored.Annotations[AnnotationDigest]
 		if !known || was == "" {
-			continue // it keeps what it has, or has nothing yet
+			continue // it keeps its configuration, or has none yet
 		}
 		_, digest, err := conf.Encode()
 		if err != nil {

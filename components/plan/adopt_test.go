@@ -11,7 +11,8 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// A container that an operator's patch adds is of no image set: it says nothing of which one the cluster runs.
+// A container that an operator's patch adds belongs to no image set, so it does not tell which set
+// the cluster runs.
 func TestRunningImagesAreThoseOfRegiond(t *testing.T) {
 	o := object(t, `
 apiVersion: apps/v1

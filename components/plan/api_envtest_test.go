@@ -33,7 +33,7 @@ import (
 
 var regiondFlag = flag.String("regiond", "../../bin/regiond", "a built regiond, for its API server, etcd and controller manager")
 
-// newAPI starts the real API server, and of the controllers the one that makes orphans of a StatefulSet's pods.
+// newAPI starts the real API server, and the controller that orphans a StatefulSet's pods.
 func newAPI(t *testing.T) client.Client {
 	t.Helper()
 	env := &envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiondFlag), CRDDirectoryPaths: []string{"../../region/crd"}, ErrorIfCRDPathMissing: true}
@@ -89,7 +89,7 @@ func newAPI(t *testing.T) client.Client {
 	return c
 }
 
-// composer of small templates and the base that package kustomize is tested with.
+// composer returns a composer of small templates and the base of package kustomize's tests.
 func composer(t *testing.T) *openstack.Composer {
 	t.Helper()
 	c, err := openstack.New(os.DirFS("testdata/templates"), os.DirFS("../kustomize/testdata/base"))
@@ -99,7 +99,8 @@ func composer(t *testing.T) *openstack.Composer {
 	return c
 }
 
-// facts of a cluster with two hosts, which are there: the configuration of a host that is not is garbage.
+// facts returns the facts of a cluster with two hosts, whose objects exist: the configuration of a
+// host without one would be garbage-collected.
 func facts(t *testing.T, c client.Client, name string) plan.Facts {
 	t.Helper()
 	var hosts []openstack.Host
@@ -170,7 +171,7 @@ func planOf(t *testing.T, c client.Client, f plan.Facts, s *openstack.State) (*p
 	return p, b.String()
 }
 
-// versions of all that was applied for a cluster.
+// versions returns the resource versions of everything that was applied for a cluster.
 func versions(t *testing.T, c client.Client, s *openstack.State, f plan.Facts) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -39,12 +39,12 @@ func TestNextBatch(t *testing.T) {
 		name    string
 		hosts   []plan.HostState
 		disrupt bool
-		want    string // hosts that go
+		want    string // hosts that get the change
 		wait    string // part of why the last host waits
 		failed  string
 	}{
-		{"the canary goes first", hosts(30, func(int, *plan.HostState) {}), false, "h00", "another host gets the change before it", ""},
-		{"the canary has not proved it yet", hosts(30, only(1, got(time.Minute, false))), false, "", "another host gets the change before it", ""},
+		{"the canary goes first", hosts(30, func(int, *plan.HostState) {}), false, "h00", "another host gets the change first", ""},
+		{"the canary has not proved it yet", hosts(30, only(1, got(time.Minute, false))), false, "", "another host gets the change first", ""},
 		{"the canary has proved it", hosts(30, only(1, got(time.Minute, true))), false, "h01 h02 h03", "3 hosts get the change at a time", ""},
 		{"two hosts", hosts(2, only(1, got(time.Minute, true))), false, "h01", "", ""},
 		{"the canary fails", hosts(30, only(1, got(6*time.Minute, false))), false, "", "failed on host h00", "h00"},
@@ -56,28 +56,28 @@ func TestNextBatch(t *testing.T) {
 		{"the failed host gets the repaired configuration first", hosts(30, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.Stored = "broken"
-		})), false, "h00", "another host gets the change before it", ""},
+		})), false, "h00", "another host gets the change first", ""},
 		{"an earlier declaration's proof does not count", hosts(30, only(1, func(h *plan.HostState) {
 			got(time.Hour, true)(h)
 			h.Current = false
-		})), false, "h01", "another host gets the change before it", ""},
+		})), false, "h01", "another host gets the change first", ""},
 		{"a host that was down before proves nothing and stops nothing", hosts(30, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
-		})), false, "h01", "another host gets the change before it", ""},
-		{"as many are down as may be", hosts(10, only(1, func(h *plan.HostState) {
+		})), false, "h01", "another host gets the change first", ""},
+		{"the maximum number of hosts is down", hosts(10, only(1, func(h *plan.HostState) {
 			got(6*time.Minute, false)(h)
 			h.WasUp = false
-		})), false, "", "no more than 1 of 10 hosts unavailable", ""},
+		})), false, "", "at most 1 of 10 hosts unavailable", ""},
 		{"joining hosts do not wait", hosts(30, only(5, func(h *plan.HostState) { h.Stored, h.Up, h.Joining = "", false, true })), false,
-			"h00 h01 h02 h03 h04 h05", "another host gets the change before it", ""},
-		{"nobody can be asked", hosts(30, func(_ int, h *plan.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't be asked", ""},
+			"h00 h01 h02 h03 h04 h05", "another host gets the change first", ""},
+		{"Nova and Neutron can't be queried", hosts(30, func(_ int, h *plan.HostState) { h.Up, h.UpUnknown = false, true }), false, "", "can't query", ""},
 		{"guests would be cut off", hosts(2, func(_ int, h *plan.HostState) { h.Cuts, h.Guests = true, 3 }), false, "", "cuts off its 3 guests", ""},
-		{"guests are cut off by consent", hosts(2, func(_ int, h *plan.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change before it", ""},
+		{"guests are cut off by consent", hosts(2, func(_ int, h *plan.HostState) { h.Cuts, h.Guests = true, 3 }), true, "h00", "another host gets the change first", ""},
 		{"an empty host goes before those with guests", hosts(2, func(i int, h *plan.HostState) { h.Cuts, h.Guests = true, 1-i }), false, "h01", "", ""},
-		{"guests do not keep other changes", hosts(2, func(_ int, h *plan.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change before it", ""},
+		{"guests do not block other changes", hosts(2, func(_ int, h *plan.HostState) { h.Guests = 3 }), false, "h00", "another host gets the change first", ""},
 		{"a host that dies when all have it has not failed", hosts(3, func(i int, h *plan.HostState) { got(500*time.Hour, i > 0)(h) }), false, "", "", ""},
-		{"a host that dies when all have it stops no joining one", hosts(3, func(i int, h *plan.HostState) {
+		{"a host that dies when all have it does not stop a joining one", hosts(3, func(i int, h *plan.HostState) {
 			got(500*time.Hour, i > 0)(h)
 			if i == 1 {
 				h.Stored, h.Up, h.Joining = "", false, true
@@ -86,22 +86,22 @@ func TestNextBatch(t *testing.T) {
 		{"a host that died with an earlier declaration does not stop this one", hosts(30, only(1, func(h *plan.HostState) {
 			got(500*time.Hour, false)(h)
 			h.Current = false
-		})), false, "h01", "another host gets the change before it", ""},
+		})), false, "h01", "another host gets the change first", ""},
 		{"all have it", hosts(3, only(3, got(time.Hour, true))), false, "", "", ""},
 	} {
 		b := plan.NextBatch(c.hosts, c.disrupt, batchNow)
 		last := c.hosts[len(c.hosts)-1].Name
 		if got := strings.Join(b.Go, " "); got != c.want || b.Failed != c.failed || !strings.Contains(b.Waits[last], c.wait) || c.wait == "" && b.Waits[last] != "" {
-			t.Errorf("%s: %q go, failed %q, %s waits: %q; want %q, %q, %q", c.name, got, b.Failed, last, b.Waits[last], c.want, c.failed, c.wait)
+			t.Errorf("%s: got %q to go, failed %q, %s waits for %q; want %q, %q, %q", c.name, got, b.Failed, last, b.Waits[last], c.want, c.failed, c.wait)
 		}
 	}
 }
 
-// fleet is a cluster's hosts as they would be observed. It has no other memory than what the API server would have.
+// fleet is a cluster's hosts as observed. Its only state is what the API server would hold.
 type fleet struct {
 	now   time.Time
 	hosts []plan.HostState
-	// ready is when a host is up with what it got, zero if it will not be.
+	// ready is when a host is up with its configuration, zero if it never will be.
 	ready map[string]time.Time
 }
 
@@ -122,7 +122,7 @@ func (f *fleet) down() (n int) {
 	return n
 }
 
-// step lets ten seconds pass, and gives the hosts of the next batch their configuration.
+// step advances time by ten seconds and gives the hosts of the next batch their configuration.
 func (f *fleet) step(breaks func(name string) bool, takes time.Duration) plan.Batch {
 	f.now = f.now.Add(10 * time.Second)
 	for i := range f.hosts {
@@ -142,9 +142,9 @@ func (f *fleet) step(breaks func(name string) bool, takes time.Duration) plan.Ba
 	return b
 }
 
-// TestRollOutSimulated: fleets of any size get a change with never more hosts away than the budget,
-// one at first. NextBatch is given nothing but what is observed, so every step is that of a regiond
-// that has just started.
+// TestRollOutSimulated: fleets of any size get a change, one host first, and never more hosts are
+// unavailable than the budget allows. NextBatch gets only observed facts, so every step is that of
+// a regiond that has just started.
 func TestRollOutSimulated(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 9, 10, 37, 200} {
@@ -161,7 +161,7 @@ func TestRollOutSimulated(t *testing.T) {
 			}
 		}
 		if i := slices.IndexFunc(f.hosts, func(h plan.HostState) bool { return h.Stored != "new" || !h.Up }); i >= 0 {
-			t.Errorf("%d hosts: %+v has not got the change", n, f.hosts[i])
+			t.Errorf("%d hosts: got %+v, want the change on it", n, f.hosts[i])
 		}
 	}
 }
@@ -180,7 +180,7 @@ func TestFailureStopsTheRollOut(t *testing.T) {
 		if down := f.down(); down > 10 || fails == 1 && down != 1 {
 			t.Errorf("host %d fails: %d are down", fails, down)
 		}
-		// The repaired configuration reaches those that are down first, and then all.
+		// The repaired configuration reaches the hosts that are down first, and then all others.
 		for i := range f.hosts {
 			f.hosts[i].Desired, f.hosts[i].Current = "repaired", false
 		}
@@ -188,7 +188,7 @@ func TestFailureStopsTheRollOut(t *testing.T) {
 			f.step(func(string) bool { return false }, 20*time.Second)
 		}
 		if i := slices.IndexFunc(f.hosts, func(h plan.HostState) bool { return h.Stored != "repaired" || !h.Up }); i >= 0 {
-			t.Errorf("host %d failed: %+v has not got the repaired configuration", fails, f.hosts[i])
+			t.Errorf("host %d failed: got %+v, want the repaired configuration on it", fails, f.hosts[i])
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// recordCompute writes to a Host that it is given compute services of a cluster. It MUST be called
-// before the configuration with them can reach the host: whoever retires the host later believes
-// the record.
+// recordCompute records on a Host that it gets compute services of a cluster. It MUST be called
+// before their configuration can reach the host: a later retirement of the host relies on the
+// record.
 func recordCompute(ctx context.Context, c client.Client, cluster, name string) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
-		return fmt.Errorf("record that host %s is given compute services: %w", name, err)
+		return fmt.Errorf("record that host %s gets compute services: %w", name, err)
 	}
 	of := h.ComputeOf()
 	if slices.Contains(of, cluster) {
@@ -31,7 +31,7 @@ func recordCompute(ctx context.Context, c client.Client, cluster, name string) e
 	return setComputeOf(ctx, c, h, append(of, cluster))
 }
 
-// forgetCompute takes a cluster out of the record of a Host.
+// forgetCompute removes a cluster from the record on a Host.
 func forgetCompute(ctx context.Context, c client.Client, cluster, name string) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
@@ -54,8 +54,8 @@ func setComputeOf(ctx context.Context, c client.Client, h *region.Host, of []str
 }
 
 // ComputeOf returns the OpenStack clusters whose compute services a host was given: those recorded
-// on its Host, which may be nil, and the one that its stored configuration is of, which a regiond
-// that kept no record may have written.
+// on its Host, which may be nil, and the cluster of its stored configuration, which an earlier
+// regiond that kept no record may have written.
 func ComputeOf(ctx context.Context, c client.Reader, h *region.Host, name string) ([]string, error) {
 	var of []string
 	if h != nil {
@@ -77,11 +77,11 @@ func ComputeOf(ctx context.Context, c client.Reader, h *region.Host, name string
 	return of, nil
 }
 
-// RemoveNode deletes the stored configuration of a host. The agent keeps what it has, guests run
-// on, and the Host keeps the record of that.
+// RemoveNode deletes the stored configuration of a host. The agent keeps its current configuration,
+// guests continue to run, and the Host keeps its record.
 func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.Object) error {
 	uid := s.GetUID()
-	if err := recordCompute(ctx, c, cluster, s.GetName()); err != nil && !apierrors.IsNotFound(err) { // the Secret of a Host that is gone
+	if err := recordCompute(ctx, c, cluster, s.GetName()); err != nil && !apierrors.IsNotFound(err) { // the Secret of a deleted Host
 		return err
 	}
 	if err := c.Delete(ctx, s, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
@@ -90,8 +90,8 @@ func RemoveNode(ctx context.Context, c client.Client, cluster string, s client.O
 	return nil
 }
 
-// StopNode replaces the configuration of a host by one without services: its agent stops those of
-// the cluster. It MUST NOT be called while guests are on the host.
+// StopNode replaces the configuration of a host with one without services, so that its agent stops
+// those of the cluster. It MUST NOT be called while guests are on the host.
 func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, name string, now time.Time) error {
 	h := &region.Host{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
@@ -99,15 +99,15 @@ func StopNode(ctx context.Context, c client.Client, cluster *region.OpenStackClu
 	}
 	of, err := ComputeOf(ctx, c, h, name)
 	if err != nil || !slices.Contains(of, cluster.Name) {
-		return err // it was released, and the caller's cache lags
+		return err // it was released already, and the caller's cache lags
 	}
 	_, err = applyNode(ctx, c, cluster, NodeWrite{}, openstack.Host{Name: name, UID: h.UID}, now)
 	return err
 }
 
-// ReleaseNode deletes the stored configuration of a host, if it is of the cluster, and takes the
-// cluster out of the host's record. It MUST NOT be called before it was shown that none of the
-// cluster's guests is on the host, and that the host no longer runs the cluster's compute service.
+// ReleaseNode deletes the stored configuration of a host, if it belongs to the cluster, and removes
+// the cluster from the host's record. It MUST NOT be called before it is certain that the host has
+// none of the cluster's guests and no longer runs the cluster's compute service.
 func ReleaseNode(ctx context.Context, c client.Client, cluster, name string) error {
 	stored := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, stored)

@@ -12,11 +12,11 @@ import (
 )
 
 // AnnotationDisrupt on an OpenStackCluster is the generation whose changes may cut guests off from
-// their networks. The consent is for one declaration: the next one has another generation.
+// their networks. The consent is for one declaration: the next one has a different generation.
 const AnnotationDisrupt = "regiond.dev/disrupt-generation"
 
-// Disrupt gives consent that a cluster's present declaration cuts guests off from their networks
-// while hosts change. It is an error if another declaration comes between.
+// Disrupt records consent that a cluster's current declaration may cut guests off from their
+// networks while hosts change. It fails if the declaration changes in the meantime.
 func Disrupt(ctx context.Context, c client.Client, cluster string) error {
 	o := &region.OpenStackCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: cluster}, o); err != nil {
@@ -28,7 +28,7 @@ func Disrupt(ctx context.Context, c client.Client, cluster string) error {
 			return err
 		}
 		if o.Generation != generation {
-			return fmt.Errorf("its declaration was changed meanwhile, from generation %d to %d; see what that one would do: regiond plan", generation,
+			return fmt.Errorf("its declaration was changed meanwhile, from generation %d to %d; review the new one: regiond plan", generation,
 				o.Generation)
 		}
 		before := o.DeepCopy()
@@ -44,7 +44,7 @@ func Disrupt(ctx context.Context, c client.Client, cluster string) error {
 	return nil
 }
 
-// MayDisrupt says whether there is consent for the present declaration.
+// MayDisrupt reports whether there is consent for the current declaration.
 func MayDisrupt(cluster *region.OpenStackCluster) bool {
 	return cluster.Annotations[AnnotationDisrupt] == strconv.FormatInt(cluster.Generation, 10)
 }

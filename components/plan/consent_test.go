@@ -14,7 +14,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// The controller writes to a cluster all the time: that does not refuse the consent, but another declaration does.
+// The controller writes to a cluster all the time, which does not prevent consent; a changed
+// declaration does.
 func TestConsentIsForTheDeclaration(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*region.OpenStackCluster)
@@ -47,7 +48,7 @@ func TestConsentIsForTheDeclaration(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !meddled || plan.MayDisrupt(o) != (tt.want == "") {
-				t.Errorf("consent %v", plan.MayDisrupt(o))
+				t.Errorf("got consent %t, want the opposite", plan.MayDisrupt(o))
 			}
 		})
 	}

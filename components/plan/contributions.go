@@ -15,16 +15,17 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// LabelContributor marks a Secret, in the namespace of hosts, with what a contributor besides
-// OpenStack adds to a host: its value is the contributor's name, the Secret's name is
-// HOST.CONTRIBUTOR, and configuration.SecretKey holds the contribution (decision 013). It also has
-// openstack.LabelCluster with the host's cluster, whose controller merges it. The host's agent has no
-// right to read it: it reads the Secret with the host's own name, which all are merged into.
+// LabelContributor marks a Secret, in the namespace of hosts, that holds the contribution of a
+// contributor other than OpenStack to a host: its value is the contributor's name, the Secret's
+// name is HOST.CONTRIBUTOR, and configuration.SecretKey holds the contribution (decision 013). The
+// Secret also has openstack.LabelCluster with the host's cluster, whose controller merges it. The
+// host's agent is not allowed to read it: it reads the Secret with the host's own name, which has
+// the merged result.
 const LabelContributor = "regiond.dev/contributor"
 
-// contributions to a cluster's hosts by host and contributor, as they are stored. Mostly there are
-// none, so only metadata is listed. stray are those that reach no host, one sentence each: the
-// cluster does not stand still for them.
+// contributions returns the stored contributions to a cluster's hosts by host and contributor.
+// Usually there are none, so only metadata is listed. stray has a sentence for each one that
+// reaches no host; these do not block the cluster.
 func contributions(ctx context.Context, c client.Client, cluster string, hosts []openstack.Host) (all map[string]map[string][]byte, stray []string, err error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
@@ -55,16 +56,17 @@ func contributions(ctx context.Context, c client.Client, cluster string, hosts [
 	return all, stray, nil
 }
 
-// contributedTo is the host that a Secret of a contributor is for, by its name; why says that it is for none.
+// contributedTo returns the host that a contributor's Secret is for, by the Secret's name; why says
+// why there is none.
 func contributedTo(secret, contributor string, hosts []openstack.Host) (name, why string) {
 	name, ok := strings.CutSuffix(secret, "."+contributor)
 	switch {
 	case contributor == "":
-		return "", fmt.Sprintf("its label %s is empty; it is to be the name of its contributor", LabelContributor)
+		return "", fmt.Sprintf("its label %s is empty; set it to the name of the contributor", LabelContributor)
 	case !ok:
-		return "", fmt.Sprintf("its label %s says that %s contributes it; its name is to be HOST.%s", LabelContributor, contributor, contributor)
+		return "", fmt.Sprintf("its label %s is %s; name it HOST.%s", LabelContributor, contributor, contributor)
 	case !slices.ContainsFunc(hosts, func(h openstack.Host) bool { return h.Name == name }):
-		return "", fmt.Sprintf("the cluster has no host %s; name it HOST.%s after one that it has, or delete it", name, contributor)
+		return "", fmt.Sprintf("the cluster has no host %s; name it HOST.%s after an existing host, or delete it", name, contributor)
 	}
 	return name, ""
 }

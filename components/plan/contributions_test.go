@@ -17,7 +17,7 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// What bundles add to hosts reaches the host that it is for, and no other.
+// A bundle's contribution reaches the host that it is for, and no other.
 func TestContributionsReachTheirHost(t *testing.T) {
 	cluster := "lab"
 	secret := func(name, contributor, content string) *corev1.Secret {
@@ -44,7 +44,7 @@ func TestContributionsReachTheirHost(t *testing.T) {
 		t.Errorf("got %q and %q, want %q and none", hosts[0].Contributions, hosts[1].Contributions, want)
 	}
 
-	// One that reaches no host is told of, and the cluster goes on.
+	// A contribution that reaches no host is reported and does not block the cluster.
 	for name, contributor := range map[string]string{"n2": "vpn", "n2-vpn": "vpn", "n2.edge": "vpn", "n2.": ""} {
 		if err := c.Create(t.Context(), secret(name, contributor, "four")); err != nil {
 			t.Fatal(err)
@@ -52,14 +52,14 @@ func TestContributionsReachTheirHost(t *testing.T) {
 	}
 	f, err := plan.Gather(t.Context(), c, r, pinned(of))
 	if err != nil || len(f.Hosts) != 2 || f.Hosts[1].Contributions != nil {
-		t.Errorf("with contributions whose names do not tell their host: got %+v, %v, want the hosts as before", f.Hosts, err)
+		t.Errorf("with contributions whose names have no host: got %+v, %v; want the hosts unchanged", f.Hosts, err)
 	}
 	strays := []string{
-		"Secret regiond-hosts/gone.vpn adds nothing to any host: the cluster has no host gone; name it HOST.vpn after one that it has, or delete it",
-		"Secret regiond-hosts/n2 adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
-		"Secret regiond-hosts/n2-vpn adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
-		"Secret regiond-hosts/n2. adds nothing to any host: its label regiond.dev/contributor is empty; it is to be the name of its contributor",
-		"Secret regiond-hosts/n2.edge adds nothing to any host: its label regiond.dev/contributor says that vpn contributes it; its name is to be HOST.vpn",
+		"Secret regiond-hosts/gone.vpn adds nothing to any host: the cluster has no host gone; name it HOST.vpn after an existing host, or delete it",
+		"Secret regiond-hosts/n2 adds nothing to any host: its label regiond.dev/contributor is vpn; name it HOST.vpn",
+		"Secret regiond-hosts/n2-vpn adds nothing to any host: its label regiond.dev/contributor is vpn; name it HOST.vpn",
+		"Secret regiond-hosts/n2. adds nothing to any host: its label regiond.dev/contributor is empty; set it to the name of the contributor",
+		"Secret regiond-hosts/n2.edge adds nothing to any host: its label regiond.dev/contributor is vpn; name it HOST.vpn",
 	}
 	if !slices.Equal(f.Stray, strays) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(f.Stray, "\n"), strings.Join(strays, "\n"))

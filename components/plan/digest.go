@@ -10,8 +10,9 @@ import (
 	"slices"
 )
 
-// Digest of a plan: of what it changes, and of all that is to be there when it was done, also where
-// the plan shows only a part of it. Two plans with one digest do the same. Warnings do not count.
+// Digest returns a digest of a plan: of its changes and of the complete resulting state, including
+// parts that the plan does not show. Two plans with the same digest do the same. Warnings are not
+// included.
 func (p *Plan) Digest() string {
 	h := sha256.New()
 	add(h, p.Region, p.Declarations, p.Machines, p.Removed())
@@ -35,7 +36,8 @@ func (p *Plan) Digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// add values in JSON, which sorts the keys of maps, each ended by a newline. Nothing in a plan can't be written in JSON.
+// add writes values as JSON, which sorts the keys of maps, one per line. All values in a plan can
+// be encoded.
 func add(w io.Writer, values ...any) {
 	e := json.NewEncoder(w)
 	for _, v := range values {

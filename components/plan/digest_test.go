@@ -12,8 +12,8 @@ import (
 	"regiond.dev/regiond/machine/configuration"
 )
 
-// TestDigest: what would be done otherwise has another digest, also where the plan shows a part of
-// a value only; what is only said does not.
+// TestDigest: a plan that does something else has a different digest, even if the plan shows only a
+// part of a value; a plan with other warnings does not.
 func TestDigest(t *testing.T) {
 	long := strings.Repeat("x", 1000)
 	made := func(change func(*plan.Plan, *plan.Cluster, *openstack.State, *unstructured.Unstructured)) string {

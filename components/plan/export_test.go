@@ -6,13 +6,13 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// WithObjects is a plan with what it declares.
+// WithObjects returns a plan with the objects that it declares.
 func WithObjects(p Plan, objects ...*unstructured.Unstructured) *Plan {
 	p.objects = objects
 	return &p
 }
 
-// WithState is a cluster's plan with what is to be.
+// WithState returns a cluster's plan with its desired state.
 func WithState(c Cluster, s *openstack.State) *Cluster {
 	c.state = s
 	return &c

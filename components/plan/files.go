@@ -9,11 +9,11 @@ import (
 	"regiond.dev/regiond/components/rollout"
 )
 
-// FileChange is what changes in a configuration file.
+// FileChange is the change of a configuration file.
 type FileChange struct {
 	Path   string         `json:"path"`
 	Action rollout.Action `json:"action"`
-	// Diff of the content in unified form, secrets hidden. Empty for a new file.
+	// Diff is a unified diff of the content with secrets hidden. Empty for a new file.
 	Diff string `json:"diff,omitempty"`
 	// SecretsOnly is true if nothing but secrets differs.
 	SecretsOnly bool `json:"secretsOnly,omitempty"`
@@ -43,13 +43,13 @@ func diffFile(path string, had, has bool, before, after string, redact func(stri
 	}
 	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(a), B: lines(b), Context: diffContext})
 	if err != nil {
-		diff = fmt.Sprintf("no diff: %v", err) // writing to a buffer does not fail
+		diff = fmt.Sprintf("no diff: %v", err) // writing to a buffer never fails
 	}
 	f.Diff = diff
 	return f
 }
 
-// lines of a text, each with its end.
+// lines splits a text into lines, each with its newline.
 func lines(text string) []string {
 	all := strings.SplitAfter(text, "\n")
 	last := len(all) - 1

@@ -1,6 +1,6 @@
-// Package plan says what a region's OpenStack clusters are to be and what would change: it gathers
-// what their state depends on, compares it with what is there, tells what follows from that, and
-// hands hosts their configuration, a few at a time.
+// Package plan determines the desired state of a region's OpenStack clusters and what would change:
+// it gathers the facts that the state depends on, compares it with the live state, describes the
+// consequences, and rolls out configuration to hosts, a few at a time.
 package plan
 
 import (
@@ -22,18 +22,18 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// Facts are what the state of a cluster depends on, and what is still missing.
+// Facts are the facts that the state of a cluster depends on, and those that are still missing.
 type Facts struct {
 	openstack.Input
-	// Waiting says, one sentence each, what is not known yet.
+	// Waiting has one sentence for each fact that is not known yet.
 	Waiting []string
 	// Stray says, one sentence each, what is meant for hosts and reaches none.
 	Stray []string
 }
 
-// Gather finds what the state of a cluster depends on: secrets, images and hosts. The images, and
-// with them the release, are those that the cluster is pinned to; of one without a pin, those that
-// were built last on this host. Secrets that were not generated yet are nil.
+// Gather gathers the facts that the state of a cluster depends on: secrets, images and hosts. The
+// images and the release are those that the cluster is pinned to, or, without a pin, the images
+// that were last built on this host. Secrets that have not been generated yet are nil.
 func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (Facts, error) {
 	f := Facts{Input: openstack.Input{Cluster: cluster, RegionName: r.Name, DataDir: r.Spec.ControlPlane.DataDir}}
 	var err error
@@ -52,15 +52,15 @@ func Gather(ctx context.Context, c client.Client, r *region.Region, cluster *reg
 	}
 	for _, h := range f.Hosts {
 		if h.Address == "" {
-			f.Waiting = append(f.Waiting, fmt.Sprintf("host %s: its agent has reported no address in %s yet; it is configured then",
+			f.Waiting = append(f.Waiting, fmt.Sprintf("host %s: waiting for its agent to report an address in %s; the host is configured then",
 				h.Name, r.Spec.Networks.Provisioning.CIDR))
 		}
 	}
 	return f, nil
 }
 
-// EndpointRegion is the Keystone region of a cluster's endpoints, unless its values say another. A
-// cluster that is not there yet will have the region's name.
+// EndpointRegion returns the Keystone region of a cluster's endpoints, unless its values set
+// another. A new cluster gets the region's name.
 func EndpointRegion(ctx context.Context, c client.Client, regionName, cluster string) (string, error) {
 	live := &region.OpenStackCluster{}
 	err := c.Get(ctx, client.ObjectKey{Name: cluster}, live)
@@ -73,7 +73,7 @@ func EndpointRegion(ctx context.Context, c client.Client, regionName, cluster st
 	return live.EndpointRegion(), nil
 }
 
-// Secrets reads the tree of a cluster's secrets, nil if there is none yet.
+// Secrets reads the tree of a cluster's secrets; nil if there is none yet.
 func Secrets(ctx context.Context, c client.Client, cluster string) (map[string]any, error) {
 	s := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: openstack.Namespace(cluster), Name: openstack.SecretName}
@@ -86,13 +86,13 @@ func Secrets(ctx context.Context, c client.Client, cluster string) (map[string]a
 	}
 	var tree map[string]any
 	if err := json.Unmarshal(s.Data[openstack.SecretKey], &tree); err != nil {
-		// Not the error's own text: it may quote a secret.
-		return nil, fmt.Errorf("secret %s: %s is not a JSON object; restore it from a backup, for services use what was in it", key, openstack.SecretKey)
+		// Without the error's own text, which may quote a secret.
+		return nil, fmt.Errorf("secret %s: %s is not a JSON object; restore it from a backup, because services use its previous content", key, openstack.SecretKey)
 	}
 	return tree, nil
 }
 
-// Hosts of a cluster by name: those of its profiles, or all if it names none.
+// Hosts returns the hosts of a cluster by name: those of its profiles, or all if it names none.
 func Hosts(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) ([]openstack.Host, error) {
 	all, _, err := gatherHosts(ctx, c, r, cluster)
 	return all, err
@@ -137,7 +137,8 @@ func addressIn(network netip.Prefix, addresses []string) string {
 	return ""
 }
 
-// registrations that hosts' configurations were last rendered with. Only metadata is read: the configurations are large.
+// registrations returns the registrations that hosts' configurations were last rendered with. It
+// reads only metadata, because the configurations are large.
 func registrations(ctx context.Context, c client.Client) (map[string]string, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))

@@ -25,44 +25,46 @@ import (
 	"regiond.dev/regiond/region/host"
 )
 
-// LabelConfiguration marks Secrets with the configuration of a host. Those of other contributors, which
-// have the cluster's label too, do not have it.
+// LabelConfiguration marks Secrets with the configuration of a host. Secrets of other contributors,
+// which also have the cluster's label, do not have it.
 const LabelConfiguration = "regiond.dev/configuration"
 
-// Annotations of such a Secret, for those who do not read the configuration itself.
+// Annotations of such a Secret, for readers that do not read the configuration itself.
 const (
 	// AnnotationDigest is the digest of the configuration.
 	AnnotationDigest = "regiond.dev/configuration-digest"
-	// AnnotationRelease is the release of OpenStack that it is for.
+	// AnnotationRelease is the OpenStack release that it is for.
 	AnnotationRelease = "regiond.dev/release"
-	// AnnotationRegistration is the node's registration that it was rendered with.
+	// AnnotationRegistration is the host's registration that it was rendered with.
 	AnnotationRegistration = "regiond.dev/registration"
-	// AnnotationNetwork is the digest of what carries guests' traffic, see NetworkDigest.
+	// AnnotationNetwork is the digest of the parts that carry guests' traffic, see NetworkDigest.
 	AnnotationNetwork = "regiond.dev/network-digest"
-	// AnnotationGiven is when it was written, AnnotationWasUp whether the host was up then, and AnnotationGeneration that of the
-	// cluster that it was written for: what NextBatch needs to know a canary by after regiond has started again.
+	// AnnotationGiven is when it was written, AnnotationWasUp whether the host was up then, and
+	// AnnotationGeneration the cluster's generation that it was written for. With these, NextBatch
+	// recognizes a canary after a restart of regiond.
 	AnnotationGiven      = "regiond.dev/given"
 	AnnotationWasUp      = "regiond.dev/was-up"
 	AnnotationGeneration = "regiond.dev/generation"
 )
 
-// NodeWrite is a configuration to be written for a host.
+// NodeWrite is a configuration to write for a host.
 type NodeWrite struct {
 	configuration.Configuration
-	// Up: the host is up now, so that it proves something when it is up with this configuration.
+	// Up: the host is up now, so that its being up with this configuration is a proof.
 	Up bool
 }
 
-// carriers are the services that cut guests off from their networks while they restart. Open vSwitch's kernel module keeps the
-// flows that it has for some seconds only.
+// carriers are the services whose restart cuts guests off from their networks. Open vSwitch's
+// kernel module keeps its flows for a few seconds only.
 var carriers = []string{"ovsdb-server.service", "ovs-vswitchd.service", "regiond-openvswitch.service"}
 
-// NetworkDigest of what a configuration has that carries guests' traffic: another one means that the host cuts its guests off.
+// NetworkDigest returns a digest of the parts of a configuration that carry guests' traffic: if it
+// changes, the host cuts its guests off.
 func NetworkDigest(conf configuration.Configuration) string {
 	h := sha256.New()
 	for _, s := range conf.Services {
 		if slices.Contains(carriers, s.Name) {
-			fmt.Fprintf(h, "%s %s\n", s.Name, conf.Digest(s)) // to a hash, which does not fail (hash.Hash)
+			fmt.Fprintf(h, "%s %s\n", s.Name, conf.Digest(s)) // writing to a hash never fails (hash.Hash)
 		}
 	}
 	for _, f := range conf.Files {
@@ -73,9 +75,9 @@ func NetworkDigest(conf configuration.Configuration) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// ApplyNodes writes the configuration of a cluster's hosts, where it differs, and removes that of
-// hosts which are no longer among them; the agent then keeps what it has. It returns the names of
-// both. A host without a configuration in nodes keeps what it has.
+// ApplyNodes writes the configurations of a cluster's hosts that differ, and removes those of hosts
+// that are no longer in the cluster, whose agents keep their current configuration. It returns the
+// names of both. A host without a configuration in nodes keeps its own.
 func ApplyNodes(ctx context.Context, c client.Client, cluster *region.OpenStackCluster, nodes map[string]NodeWrite,
 	hosts []openstack.Host, now time.Time) ([]string, error) {
 	var changed []string
@@ -153,7 +155,7 @@ func contains(m, part map[string]string) bool {
 	return true
 }
 
-// formerNodes are configurations of a cluster whose host is no longer in it.
+// formerNodes returns the configurations of hosts that are no longer in the cluster.
 func formerNodes(ctx context.Context, c client.Client, cluster string, hosts []openstack.Host) ([]corev1.Secret, error) {
 	var list corev1.SecretList
 	err := c.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingLabels{openstack.LabelCluster: cluster, LabelConfiguration: "true"})
@@ -165,23 +167,25 @@ func formerNodes(ctx context.Context, c client.Client, cluster string, hosts []o
 	}), nil
 }
 
-// NodeChange is what changes on a host.
+// NodeChange is the change of a host.
 type NodeChange struct {
 	Host     string          `json:"host"`
 	Action   rollout.Action  `json:"action"`
 	Files    []FileChange    `json:"files,omitempty"`
 	Services []ServiceChange `json:"services,omitempty"`
-	// CutsGuests: what carries guests' traffic restarts. The host gets the change when it has no guests, or by consent.
+	// CutsGuests: services that carry guests' traffic restart. The host gets the change when it has no
+	// guests, or by consent.
 	CutsGuests bool `json:"cutsGuests,omitempty"`
 }
 
-// ServiceChange is what happens to a service: start, restart, reload or stop.
+// ServiceChange is an action on a service: start, restart, reload or stop.
 type ServiceChange struct {
 	Name   string `json:"name"`
 	Action string `json:"action"`
 }
 
-// DiffNode says what a host has to do to come from one configuration to another. Texts go through redact.
+// DiffNode returns the changes that take a host from one configuration to another. redact is
+// applied to all texts.
 func DiffNode(name string, before, after configuration.Configuration, redact func(string) string) NodeChange {
 	n := NodeChange{Host: name, Action: rollout.ActionNone}
 	was, is := map[string]configuration.File{}, map[string]configuration.File{}
@@ -218,7 +222,8 @@ func DiffNode(name string, before, after configuration.Configuration, redact fun
 
 func attributes(f configuration.File) string { return f.Mode + " " + f.Owner + ":" + f.Group }
 
-// diffServices follows the agent: it restarts what reads a file that changed, and no other service.
+// diffServices mirrors the agent, which restarts the services that read a changed file, and no
+// others.
 func diffServices(before, after configuration.Configuration) []ServiceChange {
 	var all []ServiceChange
 	for _, s := range after.Services {
@@ -241,7 +246,7 @@ func diffServices(before, after configuration.Configuration) []ServiceChange {
 	return all
 }
 
-// planNodes compares the configurations of a cluster's hosts with those that are there.
+// planNodes compares the desired configurations of a cluster's hosts with the stored ones.
 func planNodes(ctx context.Context, c client.Client, cluster string, s *openstack.State, hosts []openstack.Host) ([]NodeChange, error) {
 	var all []NodeChange
 	for _, h := range hosts {
@@ -264,8 +269,8 @@ func planNodes(ctx context.Context, c client.Client, cluster string, s *openstac
 	return all, err
 }
 
-// LiveConfiguration is the one that is stored for a host. It is empty if the host has none, or one
-// that can't be read and will be replaced.
+// LiveConfiguration returns the configuration that is stored for a host. It is empty if the host
+// has none, or one that can't be read and will be replaced.
 func LiveConfiguration(ctx context.Context, c client.Client, name string) (configuration.Configuration, error) {
 	s := &corev1.Secret{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, s)

@@ -39,10 +39,10 @@ func TestDiffNode(t *testing.T) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 	if same := plan.DiffNode("node1", before, before, redact); same.Action != rollout.ActionNone || len(same.Files)+len(same.Services) != 0 {
-		t.Errorf("an unchanged configuration: %+v", same)
+		t.Errorf("an unchanged configuration: got %+v, want no change", same)
 	}
 	if first := plan.DiffNode("node1", configuration.Configuration{}, after, redact); first.Action != rollout.ActionCreate || len(first.Files) != 5 || first.Services[0].Action != "start" {
-		t.Errorf("a first configuration: %+v", first)
+		t.Errorf("a first configuration: got %+v, want all files created and services started", first)
 	}
 	mode := before
 	mode.Files = []configuration.File{before.Files[0]}
@@ -50,6 +50,6 @@ func TestDiffNode(t *testing.T) {
 	changed.Mode = "0600"
 	got = plan.DiffNode("node1", configuration.Configuration{Files: mode.Files}, configuration.Configuration{Files: []configuration.File{changed}}, redact)
 	if len(got.Files) != 1 || got.Files[0].Attributes != "0640 root:nova → 0600 root:nova" || got.Files[0].Diff != "" {
-		t.Errorf("a changed mode: %+v", got)
+		t.Errorf("a changed mode: got %+v, want the mode only", got)
 	}
 }

@@ -16,42 +16,44 @@ import (
 	"regiond.dev/regiond/components/rollout"
 )
 
-// Cluster is what would change in an OpenStack cluster.
+// Cluster is the plan of an OpenStack cluster.
 type Cluster struct {
 	Cluster string `json:"cluster"`
 	Release string `json:"release"`
-	// Changes of Kubernetes objects in the order in which they are made.
+	// Changes of Kubernetes objects in the order in which they are applied.
 	Changes []rollout.Change `json:"changes,omitempty"`
-	// Configs of pods that change.
+	// Configs are the changed configurations of pods.
 	Configs []ConfigChange `json:"configs,omitempty"`
-	// Endpoints that are removed from Keystone's catalogue; the caller, who knows of clouds, fills it in.
+	// Endpoints that will be removed from Keystone's catalogue; filled in by the caller, which can
+	// query clouds.
 	Endpoints []string `json:"endpoints,omitempty"`
-	// Nodes whose configuration changes.
+	// Nodes are the hosts whose configuration changes.
 	Nodes    []NodeChange `json:"nodes,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
 
 	state *openstack.State
 }
 
-// Value that the configuration of pods is made of, by its path, e.g. keystone.region.
+// Value returns a value that the configuration of pods is rendered from, by its path, e.g.
+// keystone.region.
 func (p *Cluster) Value(path string) (any, bool) { return p.state.Values.Lookup(path) }
 
-// ConfigChange is what changes in the configuration of a role of pods.
+// ConfigChange is the change of the configuration of a role of pods.
 type ConfigChange struct {
 	Role  string       `json:"role"`
 	Files []FileChange `json:"files"`
 }
 
-// Empty is true if nothing would change.
+// Empty reports whether nothing would change.
 func (p *Cluster) Empty() bool {
 	return len(p.Changes) == 0 && len(p.Nodes) == 0 && len(p.Endpoints) == 0
 }
 
-// OfState compares a desired state with what is there. It changes nothing.
+// OfState compares a desired state with the live one. It changes nothing.
 func OfState(ctx context.Context, c client.Client, f Facts, s *openstack.State) (*Cluster, error) {
 	p := &Cluster{Cluster: f.Cluster.Name, Release: string(f.Cluster.Spec.Release), Warnings: slices.Concat(s.Warnings, f.Stray, f.Waiting), state: s}
 	if f.Secrets == nil {
-		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated: names of config-* are not final, for they depend on them")
+		p.Warnings = append(p.Warnings, "the cluster's secrets will be generated; the names of config-* depend on them and are not final")
 	}
 	for _, o := range s.Objects {
 		change, err := rollout.Compare(ctx, c, o)
@@ -78,7 +80,7 @@ func OfState(ctx context.Context, c client.Client, f Facts, s *openstack.State) 
 	return p, err
 }
 
-// Owned are the objects of a cluster that may be pruned. Its secrets stay.
+// Owned returns the objects of a cluster that may be pruned. Its secrets stay.
 func Owned(cluster string) rollout.Owned {
 	namespace := openstack.Namespace(cluster)
 	return rollout.Owned{Namespace: namespace,
@@ -86,7 +88,7 @@ func Owned(cluster string) rollout.Owned {
 		Kept:   []rollout.Ref{{Kind: "Secret", Namespace: namespace, Name: openstack.SecretName}}}
 }
 
-// planConfigs shows what differs between the configuration that workloads have now and the one that they get.
+// planConfigs compares the live configuration of workloads with the desired one.
 func planConfigs(ctx context.Context, c client.Client, p *Cluster, s *openstack.State) ([]ConfigChange, error) {
 	var all []ConfigChange
 	for role, now := range rolesThatChange(p.Changes, s) {
@@ -95,7 +97,7 @@ func planConfigs(ctx context.Context, c client.Client, p *Cluster, s *openstack.
 		old.SetKind("Secret")
 		err := c.Get(ctx, client.ObjectKey{Namespace: openstack.Namespace(p.Cluster), Name: now}, old)
 		if apierrors.IsNotFound(err) {
-			continue // pods that wait for it in vain get a new one
+			continue // the Secret is missing, and pods that wait for it get a new one
 		}
 		if err != nil {
 			return nil, fmt.Errorf("secret %s: %w", now, err)
@@ -112,7 +114,7 @@ func planConfigs(ctx context.Context, c client.Client, p *Cluster, s *openstack.
 	return all, nil
 }
 
-// rolesThatChange maps roles to the Secret that a workload has now, where it gets another one.
+// rolesThatChange maps roles to the Secret that a workload has now, if it gets a different one.
 func rolesThatChange(changes []rollout.Change, s *openstack.State) map[string]string {
 	roles := map[string]string{}
 	for _, change := range changes {

@@ -29,9 +29,9 @@ func TestRealAPIServer(t *testing.T) {
 	c := newAPI(t)
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { testTwice(t, c) })
 	t.Run("a changed option", func(t *testing.T) { testChange(t, c) })
-	t.Run("a field that another changed is taken over", func(t *testing.T) { testTakeOver(t, c) })
-	t.Run("what can't be changed is replaced", func(t *testing.T) { testReplace(t, c) })
-	t.Run("a Job that is there is left alone", func(t *testing.T) { testJob(t, c) })
+	t.Run("a field that someone else changed is overwritten", func(t *testing.T) { testTakeOver(t, c) })
+	t.Run("an object that can't be changed is replaced", func(t *testing.T) { testReplace(t, c) })
+	t.Run("an existing Job is left alone", func(t *testing.T) { testJob(t, c) })
 	t.Run("prune", func(t *testing.T) { testPrune(t, c) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, c) })
 	t.Run("declarations", func(t *testing.T) { testDeclare(t, c) })
@@ -45,20 +45,20 @@ func testTwice(t *testing.T, c client.Client) {
 	s := state(t, f)
 	first, text := planOf(t, c, f, s)
 	if len(first.Changes) != len(s.Objects) || len(first.Nodes) != 2 || !strings.Contains(text, "+ Deployment openstack-twice/keystone") {
-		t.Errorf("the first plan:\n%s", text)
+		t.Errorf("the first plan: got\n%s", text)
 	}
 	if got := apply(t, c, f, s); len(got) != len(s.Objects)+2 {
-		t.Errorf("written at first: %v", got)
+		t.Errorf("written at first: got %v", got)
 	}
 	before := versions(t, c, s, f)
 	if p, text := planOf(t, c, f, s); !p.Empty() {
-		t.Errorf("a plan of nothing:\n%s", text)
+		t.Errorf("a plan without changes: got\n%s", text)
 	}
 	if got := apply(t, c, f, state(t, facts(t, c, "twice"))); len(got) != 0 {
-		t.Errorf("written again: %v", got)
+		t.Errorf("written again: got %v, want nothing", got)
 	}
 	if pruned, err := rollout.Prune(t.Context(), c, plan.Owned("twice"), s.Objects); err != nil || len(pruned) != 0 {
-		t.Errorf("pruned %v, %v", pruned, err)
+		t.Errorf("pruned: got %v, %v; want nothing", pruned, err)
 	}
 	if after := versions(t, c, s, f); !reflect.DeepEqual(before, after) {
 		t.Errorf("resource versions before %v, after %v", before, after)
@@ -77,7 +77,7 @@ func testChange(t *testing.T, c client.Client) {
 		"+ Secret openstack-change/config-keystone-", "~ Deployment openstack-change/keystone\n      spec.template.spec.volumes[config].secret.secretName: config-keystone-",
 		"→ pods of keystone restart: new ones are ready before old ones stop", "Configuration of keystone\n\n    ~ /etc/keystone/keystone.conf\n",
 		"        -workers = 1\n        +workers = 3\n", "password = <secret:keystone.password>",
-		// The Job has another content and name.
+		// The Job has different content and a different name.
 		"+ Job openstack-change/schema-keystone-", "- Job openstack-change/schema-keystone-",
 	} {
 		if !strings.Contains(text, want) {
@@ -85,13 +85,13 @@ func testChange(t *testing.T, c client.Client) {
 		}
 	}
 	if strings.Contains(text, "0123456789abcdef") || strings.Contains(text, "Node") {
-		t.Error("the plan shows a secret, or nodes that do not read the option")
+		t.Error("the plan shows a secret, or hosts that do not read the option")
 	}
 	if t.Failed() {
 		t.Logf("the plan:\n%s", text)
 	}
 	if after := versions(t, c, s, f); !reflect.DeepEqual(before, after) {
-		t.Error("a plan has changed something")
+		t.Error("planning changed something")
 	}
 	if got := strings.Join(apply(t, c, f, next), " "); got != "Secret Job Deployment" {
 		t.Errorf("written: %s", got)
@@ -112,7 +112,7 @@ func testTakeOver(t *testing.T, c client.Client) {
 	if err := c.Update(t.Context(), d, client.FieldOwner("kubectl-edit")); err != nil {
 		t.Fatal(err)
 	}
-	if _, text := planOf(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods, running pods are kept") {
+	if _, text := planOf(t, c, f, s); !strings.Contains(text, "spec.replicas: 2 → 1") || !strings.Contains(text, "it is scaled from 2 to 1 pods; running pods are kept") {
 		t.Errorf("got\n%s", text)
 	}
 	if got := strings.Join(apply(t, c, f, s), " "); got != "Deployment" {
@@ -152,7 +152,7 @@ func testReplace(t *testing.T, c client.Client) {
 	if p, text := planOf(t, c, f, s); !p.Empty() || uid(secret)+uid(set) == was {
 		t.Errorf("not replaced:\n%s", text)
 	}
-	// What the API server refuses for another reason is an error, and nothing is deleted.
+	// Any other refusal by the API server is an error, and nothing is deleted.
 	if err := unstructured.SetNestedField(set.Object, "Never", "spec", "podManagementPolicy"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func testReplace(t *testing.T, c client.Client) {
 		t.Errorf("got %v", err)
 	}
 	if uid(set) != was {
-		t.Error("an object was deleted because its successor is wrong")
+		t.Error("an object was deleted although its replacement is invalid")
 	}
 }
 
@@ -189,7 +189,7 @@ func testJob(t *testing.T, c client.Client) {
 		t.Errorf("written: %v", got)
 	}
 	if after := versions(t, c, s, f); !reflect.DeepEqual(before, after) {
-		t.Error("a Job that is there was touched")
+		t.Error("an existing Job was modified")
 	}
 	live := job.DeepCopy()
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(job), live); err != nil {
@@ -249,7 +249,7 @@ func testPrune(t *testing.T, c client.Client) {
 	if err != nil || fmt.Sprint(pruned) != "[ConfigMap openstack-prune/old Secret openstack-prune/config-unused]" {
 		t.Errorf("pruned %v, %v", pruned, err)
 	}
-	versions(t, c, s, f) // all that is wished is there
+	versions(t, c, s, f) // all desired objects exist
 	for _, o := range []client.Object{&corev1.Secret{ObjectMeta: meta("config-used", nil)}, &corev1.Secret{ObjectMeta: meta(openstack.SecretName, nil)}, claim} {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			t.Error(err)
@@ -267,7 +267,7 @@ func testNodes(t *testing.T, c client.Client) {
 		secret.Labels["regiond.dev/configuration"] != "true" || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != f.Hosts[0].UID {
 		t.Errorf("%v, %+v", err, secret.ObjectMeta)
 	}
-	// A host that has registered; one that lost its address keeps what it has; one that left the cluster.
+	// One host has registered; one lost its address and keeps its configuration; one left the cluster.
 	f.Hosts[0].Registration = "r-1"
 	f.Hosts[1].Address = ""
 	s = state(t, f)

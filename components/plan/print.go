@@ -11,10 +11,11 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// signs of actions, as people know them from other tools.
+// signs are the signs of actions, as in other tools.
 var signs = map[rollout.Action]string{rollout.ActionCreate: "+", rollout.ActionUpdate: "~", rollout.ActionReplace: "±", rollout.ActionDelete: "-"}
 
-// WriteText writes a plan for people: what changes, why it matters, and a summary as the last line.
+// WriteText writes a plan for people: the changes, their consequences, and a summary as the last
+// line.
 func (p *Plan) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	if len(p.Declarations) > 0 {
@@ -30,7 +31,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// Writing to a bytes.Buffer does not fail (bytes.Buffer.Write).
+// Writing to a bytes.Buffer never fails (bytes.Buffer.Write).
 func (p *Cluster) write(b *bytes.Buffer) {
 	if p.Empty() && len(p.Warnings) == 0 {
 		return
@@ -58,7 +59,7 @@ func (p *Cluster) write(b *bytes.Buffer) {
 	}
 }
 
-// groupNodes puts nodes with the same change together, for a region has many that are alike.
+// groupNodes groups hosts with the same change, because a region has many similar ones.
 func groupNodes(nodes []NodeChange) [][]NodeChange {
 	var groups [][]NodeChange
 	places := map[string]int{}
@@ -77,7 +78,7 @@ func groupNodes(nodes []NodeChange) [][]NodeChange {
 	return groups
 }
 
-// maxNamed bounds the nodes of a group that are named.
+// maxNamed is the maximum number of hosts that are named per group.
 const maxNamed = 8
 
 func writeNodes(b *bytes.Buffer, alike []NodeChange) {
@@ -92,14 +93,14 @@ func writeNodes(b *bytes.Buffer, alike []NodeChange) {
 	n := alike[0]
 	fmt.Fprintf(b, "  %s %s %s%s\n\n", signs[n.Action], plural(len(alike), "Node"), strings.Join(names, ", "), others)
 	if n.Action == rollout.ActionDelete {
-		fmt.Fprintf(b, "      → no longer configured; its files and services stay as they are\n\n")
+		fmt.Fprintf(b, "      → no longer configured; its files and services stay unchanged\n\n")
 	}
 	writeFiles(b, n.Files)
 	for _, s := range n.Services {
 		fmt.Fprintf(b, "      → %s of %s\n", s.Action, s.Name)
 	}
 	if n.CutsGuests {
-		fmt.Fprintf(b, "      ! guests lose their network meanwhile: a host gets this when it has no guests, or with regiond apply --disrupt\n")
+		fmt.Fprintf(b, "      ! guests lose their network meanwhile: a host gets this change when it has no guests, or with regiond apply --disrupt\n")
 	}
 	if len(n.Services) > 0 {
 		fmt.Fprintln(b)
@@ -113,7 +114,7 @@ func plural(n int, noun string) string {
 	return noun + "s"
 }
 
-// count of things in words.
+// count returns a number with its noun.
 func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
 
 func writeChanges(b *bytes.Buffer, changes []rollout.Change) {
@@ -139,7 +140,7 @@ func writeChanges(b *bytes.Buffer, changes []rollout.Change) {
 	}
 }
 
-// effects of a field, in words.
+// effects describes the effects of a field.
 func effects(all []region.Effect) string {
 	if len(all) == 0 {
 		return ""
@@ -151,7 +152,7 @@ func effects(all []region.Effect) string {
 	return "  (takes effect " + strings.Join(words, "; ") + ")"
 }
 
-// writeMachines marks what can't be undone as a warning.
+// writeMachines writes the consequences for machines, and marks irreversible ones as warnings.
 func writeMachines(b *bytes.Buffer, all []region.Consequence) {
 	for _, c := range all {
 		sign, about := "→", ""
@@ -187,7 +188,7 @@ func writeFiles(b *bytes.Buffer, files []FileChange) {
 	}
 }
 
-// Summary of a plan in one line.
+// Summary summarizes a plan in one line.
 func (p *Plan) Summary() string {
 	if p.Empty() {
 		return "No changes: the region is as declared."

@@ -75,6 +75,6 @@ func TestEmptyPlan(t *testing.T) {
 	var b bytes.Buffer
 	p := &plan.Plan{Region: "r1", Clusters: []*plan.Cluster{{Cluster: "lab"}}}
 	if err := p.WriteText(&b); err != nil || b.String() != "No changes: the region is as declared.\n" || !p.Empty() {
-		t.Errorf("%v %q", err, b.String())
+		t.Errorf("got %v and %q, want that nothing changes", err, b.String())
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// readyPoll is the time between checks of WaitReady.
+// readyPoll is the interval between checks of WaitReady.
 const readyPoll = time.Second
 
-// WaitReady waits until every OpenStack cluster named is Ready with its present specification, and
-// those that were removed are gone. report gets a line for each condition that changes. The error,
-// when ctx ends, says what is still missing.
+// WaitReady waits until every named OpenStack cluster is Ready with its current specification, and
+// the removed ones are gone. report gets a line for each condition that changes. When ctx ends, the
+// error says what is still missing.
 func WaitReady(ctx context.Context, c client.Client, names, removed []string, report func(string)) error {
 	t := time.NewTicker(readyPoll)
 	defer t.Stop()
@@ -39,13 +39,13 @@ func WaitReady(ctx context.Context, c client.Client, names, removed []string, re
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w; what is missing:\n  %s", context.Cause(ctx), strings.Join(missing, "\n  "))
+			return fmt.Errorf("%w; still missing:\n  %s", context.Cause(ctx), strings.Join(missing, "\n  "))
 		case <-t.C:
 		}
 	}
 }
 
-// notReady lists what keeps clusters from being ready, or from being gone.
+// notReady lists the reasons why clusters are not ready, or not gone yet.
 func notReady(ctx context.Context, c client.Client, names, removed []string, report func(key, line string)) (missing []string, err error) {
 	var list region.OpenStackClusterList
 	if err := c.List(ctx, &list); err != nil {
@@ -77,11 +77,11 @@ func because(o region.OpenStackCluster) string {
 	return ""
 }
 
-// unready lists what keeps a cluster from being ready, in the order in which its conditions depend on each other.
+// unready lists the reasons why a cluster is not ready, in order of dependency of its conditions.
 func unready(o region.OpenStackCluster, report func(key, line string)) []string {
 	if o.Status.ObservedGeneration < o.Generation {
-		report(o.Name, o.Name+": waiting for regiond's controller to see the change")
-		return []string{o.Name + ": regiond's controller has not seen the change; does it run? regiond status"}
+		report(o.Name, o.Name+": waiting for regiond's controller to observe the change")
+		return []string{o.Name + ": regiond's controller has not observed the change; check that it runs: regiond status"}
 	}
 	ready := meta.FindStatusCondition(o.Status.Conditions, region.ConditionReady)
 	done := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration >= o.Generation

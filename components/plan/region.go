@@ -20,12 +20,14 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Plan is what would change in a region: its declaration, and what follows from that in each OpenStack cluster.
+// Plan is what would change in a region: its declaration, and the resulting changes in each
+// OpenStack cluster.
 type Plan struct {
 	Region string `json:"region"`
 	// Declarations are the Region and OpenStackCluster objects.
 	Declarations []rollout.Change `json:"declarations,omitempty"`
-	// Machines are what follows for servers and disks; the caller, who knows of hardware, fills it in.
+	// Machines are the consequences for servers and disks; filled in by the caller, which knows the
+	// hardware.
 	Machines []region.Consequence `json:"machines,omitempty"`
 	Clusters []*Cluster           `json:"clusters,omitempty"`
 
@@ -39,7 +41,7 @@ func (p *Plan) Empty() bool {
 	return len(p.Declarations) == 0 && !slices.ContainsFunc(p.Clusters, func(c *Cluster) bool { return !c.Empty() })
 }
 
-// Removed are the names of the clusters that the region has and its declaration no longer names.
+// Removed returns the names of the clusters that exist but are no longer declared.
 func (p *Plan) Removed() []string {
 	var names []string
 	for _, c := range p.gone {
@@ -48,8 +50,9 @@ func (p *Plan) Removed() []string {
 	return names
 }
 
-// OfRegion compares a declaration with the region, reading what is on this host and in its API. It changes nothing. The
-// clusters are pinned to the templates of this program and the images that were built last: that is what an apply gives them.
+// OfRegion compares a declaration with the region, using this host and its API. It changes nothing.
+// The clusters are pinned to the templates of this program and the latest images, as an apply would
+// pin them.
 func OfRegion(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) (*Plan, error) {
 	declared, err := r.Desired()
 	if err != nil {
@@ -62,13 +65,14 @@ func OfRegion(ctx context.Context, c client.Client, r *region.Region, clusters [
 	return p, p.fill(ctx, c, r, clusters)
 }
 
-// OfCluster is OfRegion for one cluster alone: the region and its other clusters are left as they are, pins included.
+// OfCluster is OfRegion for one cluster only: the region and its other clusters stay unchanged,
+// including their pins.
 func OfCluster(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) (*Plan, error) {
 	p := &Plan{Region: r.Name}
 	return p, p.fill(ctx, c, r, []*region.OpenStackCluster{cluster})
 }
 
-// fill compares the plan's objects and those of clusters with what is there.
+// fill compares the plan's objects and those of clusters with the live ones.
 func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clusters []*region.OpenStackCluster) error {
 	var err error
 	if p.templates, err = NewTemplates(c); err != nil {
@@ -119,7 +123,8 @@ func (p *Plan) fill(ctx context.Context, c client.Client, r *region.Region, clus
 	return nil
 }
 
-// retained is what was written down of a removed cluster of this name, nil if none has left anything.
+// retained returns the annotations that a removed cluster of this name has left, nil if there are
+// none.
 func retained(ctx context.Context, c client.Client, cluster string) (map[string]string, error) {
 	s := &metav1.PartialObjectMetadata{}
 	s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -133,26 +138,26 @@ func retained(ctx context.Context, c client.Client, cluster string) (map[string]
 	return s.Annotations, nil
 }
 
-// retainedConsequence describes the Secret and the data that a removed cluster of this name has left.
+// retainedConsequence describes the Secret and data that a removed cluster of this name has left.
 func retainedConsequence(ctx context.Context, c client.Client, cluster string) (string, error) {
 	left, err := retained(ctx, c, cluster)
 	if err != nil || left == nil {
 		return "", err
 	}
-	return fmt.Sprintf("the cluster of this name that was removed at %s comes back, with its data, passwords and keys",
+	return fmt.Sprintf("the cluster of this name that was removed at %s is restored with its data, passwords and keys",
 		left[openstack.AnnotationRetained]), nil
 }
 
-// ReleaseError is that the data of a removed cluster can't be used by the declared release.
+// ReleaseError: the declared release can't use the data of a removed cluster.
 type ReleaseError struct{ cause error }
 
 func (e *ReleaseError) Error() string {
-	return "the databases of the removed cluster of this name are kept, and would be used: " + e.cause.Error()
+	return "the databases of the removed cluster of this name have been kept and would be used: " + e.cause.Error()
 }
 
-// Returns is nil if a cluster that is not there may be installed with a release: a ReleaseError if
-// data of a removed one is kept that the release can't use. Data that an earlier regiond kept has
-// no release written down, and passes.
+// Returns returns nil if a cluster that does not exist may be installed with a release, and a
+// ReleaseError if a removed cluster has left data that the release can't use. Data that an earlier
+// regiond kept has no recorded release and is accepted.
 func Returns(ctx context.Context, c client.Client, cluster string, release region.OpenStackRelease) error {
 	left, err := retained(ctx, c, cluster)
 	if err != nil {
@@ -176,7 +181,8 @@ func planCluster(ctx context.Context, c client.Client, r *region.Region, cluster
 	return OfState(ctx, c, facts, state)
 }
 
-// pin gives a cluster what an apply pins it to. A release that the running cluster can't be changed to is an error.
+// pin pins a cluster as an apply would. A release that the running cluster can't be changed to is
+// an error.
 func (p *Plan) pin(ctx context.Context, c client.Client, r *region.Region, cluster *region.OpenStackCluster) error {
 	live := &region.OpenStackCluster{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(cluster), live); client.IgnoreNotFound(err) != nil {
@@ -189,7 +195,7 @@ func (p *Plan) pin(ctx context.Context, c client.Client, r *region.Region, clust
 		if err := Returns(ctx, c, cluster.Name, cluster.Spec.Release); err != nil {
 			return fmt.Errorf("OpenStack cluster %s: %w", cluster.Name, err)
 		}
-	} else { // endpoints under another region would leave clients without them
+	} else { // clients would not find endpoints in another region
 		cluster.Spec.KeystoneRegion = live.EndpointRegion()
 	}
 	if err := region.Hop(live.InForce(), cluster.Spec.Release); err != nil {
@@ -215,28 +221,29 @@ func (p *Plan) findRemoved(ctx context.Context, c client.Client, dataDir string,
 		}
 		p.gone = append(p.gone, o)
 		p.Declarations = append(p.Declarations, rollout.Change{Action: rollout.ActionDelete, Object: rollout.Ref{Kind: "OpenStackCluster", Name: o.Name},
-			Consequence: fmt.Sprintf("its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage "+
-				"them. Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster declared by this name later gets both back",
+			Consequence: fmt.Sprintf("its control plane is removed and its hosts are no longer configured: guests keep running but can't be managed. "+
+				"Its data in %s and its passwords and keys, Secret %s/%s, are kept; a cluster declared by this name later gets both back",
 				openstack.DataDir(dataDir, o.Name), openstack.Namespace(o.Name), openstack.SecretName)})
 	}
 	return nil
 }
 
-// Allowed is an error if the plan changes what is fixed, or if clusters would be removed and that is not allowed.
+// Allowed returns an error if the plan changes fixed fields, or if it removes clusters and deletion
+// is not allowed.
 func (p *Plan) Allowed(deletion bool) error {
 	for f := range p.regionFields() {
 		if f.Old != "" && f.New != "" && slices.Equal(f.Effects, []region.Effect{region.Never}) {
-			return fmt.Errorf("%s is fixed for the life of a control plane: it was made with %s, the file says %s; set it back", f.Path, f.Old, f.New)
+			return fmt.Errorf("%s is fixed for the life of a control plane: it was created with %s, the file has %s; revert the change", f.Path, f.Old, f.New)
 		}
 	}
 	if len(p.gone) == 0 || deletion {
 		return nil
 	}
-	return fmt.Errorf("OpenStack cluster %s is no longer declared and would be removed, with its guests out of reach; "+
+	return fmt.Errorf("OpenStack cluster %s is no longer declared and would be removed, which leaves its guests unmanageable; "+
 		"declare it again, or confirm the removal: --allow-delete", strings.Join(p.Removed(), ", "))
 }
 
-// AtStart are the paths of the changed fields that take effect when regiond starts again.
+// AtStart returns the paths of the changed fields that take effect when regiond restarts.
 func (p *Plan) AtStart() []string {
 	var paths []string
 	for f := range p.regionFields() {
@@ -247,7 +254,7 @@ func (p *Plan) AtStart() []string {
 	return paths
 }
 
-// regionFields are the changed fields of the Region.
+// regionFields returns the changed fields of the Region.
 func (p *Plan) regionFields() iter.Seq[rollout.Field] {
 	return func(yield func(rollout.Field) bool) {
 		for _, c := range p.Declarations {
@@ -260,11 +267,11 @@ func (p *Plan) regionFields() iter.Seq[rollout.Field] {
 	}
 }
 
-// Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are no longer declared. regiond's
-// controllers do the rest. It returns what was written.
+// Declare applies the Region and OpenStackCluster objects of a plan and deletes clusters that are
+// no longer declared. regiond's controllers do the rest. It returns the objects that were written.
 func (p *Plan) Declare(ctx context.Context, c client.Client) ([]rollout.Ref, error) {
 	if len(p.Clusters) > 0 {
-		// Before a cluster is pinned to them.
+		// Store templates before a cluster is pinned to them.
 		if _, err := p.templates.Get(ctx, p.templates.Own.Digest()); err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ func testDeclare(t *testing.T, c client.Client) {
 	}
 	var b bytes.Buffer
 	if err := p.WriteText(&b); err != nil || !strings.Contains(b.String(), "+ Region r1\n") ||
-		!strings.Contains(b.String(), "- OpenStackCluster old\n      → its control plane is removed and its hosts are no longer configured: guests run on, but nobody can manage them. "+
+		!strings.Contains(b.String(), "- OpenStackCluster old\n      → its control plane is removed and its hosts are no longer configured: guests keep running but can't be managed. "+
 			"Its data in /var/lib/regiond/openstack/old and its passwords and keys, Secret openstack-old/openstack-secrets, are kept; a cluster declared by this name later gets both back\n") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
@@ -59,7 +59,7 @@ func testDeclare(t *testing.T, c client.Client) {
 	if p, err = plan.OfRegion(t.Context(), c, r, nil); err != nil || !p.Empty() || p.Summary() != "No changes: the region is as declared." {
 		t.Errorf("%v, %+v", err, p)
 	}
-	// What had fields and is empty now is no longer there.
+	// A struct that had fields and is now empty is removed.
 	r.Spec.Hardware.Discovery = []region.DiscoveryRange{{Range: "10.98.0.11-10.98.0.11", Credentials: "x"}}
 	for _, want := range []int{1, 0} {
 		if p, err = plan.OfRegion(t.Context(), c, r, nil); err != nil {
@@ -84,7 +84,8 @@ func testDeclare(t *testing.T, c client.Client) {
 	}
 }
 
-// testProgram takes a region with a cluster of this program's own templates and manifests through plan, apply and plan.
+// testProgram runs plan, apply and plan on a region with a cluster of this program's own templates
+// and manifests.
 func testProgram(t *testing.T, c client.Client) {
 	r := &region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r1"}}
 	r.Spec.Networks.Provisioning.CIDR, r.Spec.Networks.Provisioning.Address, r.Spec.Networks.Provisioning.DHCP.Range = "10.99.0.0/24", "10.99.0.1", "10.99.0.100-10.99.0.199"
@@ -130,10 +131,10 @@ func testProgram(t *testing.T, c client.Client) {
 	apply(t, c, f, s)
 	before := versions(t, c, s, f)
 	if got := apply(t, c, f, s); len(got) != 0 || !reflect.DeepEqual(before, versions(t, c, s, f)) {
-		t.Errorf("an unchanged apply has written %v", got)
+		t.Errorf("an unchanged apply: got %v written, want nothing", got)
 	}
 	if p, text := planned(); !p.Empty() {
-		t.Errorf("a plan of nothing:\n%s", text)
+		t.Errorf("a plan without changes: got\n%s", text)
 	}
 	r.Spec.OpenStack.Clusters[0].Values.Raw = []byte(`{"nova": {"conf": {"DEFAULT": {"debug": false}}}}`)
 	if clusters, err = openstack.Clusters(r, func(string) ([]region.Patch, error) { return nil, fs.ErrNotExist }); err != nil {
@@ -148,7 +149,7 @@ func testProgram(t *testing.T, c client.Client) {
 	}
 	for _, other := range []string{"pods of keystone restart", "pods of glance restart", "pods of mariadb restart", "+ Job", "- Job"} {
 		if strings.Contains(text, other) {
-			t.Errorf("a changed option of Nova: %q", other)
+			t.Errorf("a changed option of Nova: the plan has %q", other)
 		}
 	}
 	if t.Failed() {
@@ -156,7 +157,7 @@ func testProgram(t *testing.T, c client.Client) {
 	}
 }
 
-// writeImages writes a set of images as if they were built.
+// writeImages writes a set of images as if they had been built.
 func writeImages(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	set := oci.Set{Release: "epoxy", Images: map[string]oci.Image{}}
@@ -206,7 +207,7 @@ func testGather(t *testing.T, c client.Client) {
 	if len(f.Hosts) != 2 || f.Hosts[0].Name != "a" || f.Hosts[0].Address != "10.99.0.7" || f.Hosts[0].UID == "" || f.Hosts[1].Address != "" || f.Secrets != nil || f.Images.Images["nova"].Version != "1" {
 		t.Errorf("got %+v", f)
 	}
-	if len(f.Waiting) != 1 || f.Waiting[0] != "host b: its agent has reported no address in 10.99.0.0/24 yet; it is configured then" {
+	if len(f.Waiting) != 1 || f.Waiting[0] != "host b: waiting for its agent to report an address in 10.99.0.0/24; the host is configured then" {
 		t.Errorf("waiting %q", f.Waiting)
 	}
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "openstack-gather"}}); err != nil {
@@ -240,7 +241,7 @@ func testAwait(t *testing.T, c client.Client) {
 		defer cancel()
 		return plan.WaitReady(ctx, c, []string{"await"}, nil, func(line string) { said = append(said, line) })
 	}
-	if err := await(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "await: regiond's controller has not seen the change; does it run? regiond status") {
+	if err := await(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "await: regiond's controller has not observed the change; check that it runs: regiond status") {
 		t.Errorf("got %v", err)
 	}
 	o.Status.ObservedGeneration = o.Generation
@@ -253,7 +254,7 @@ func testAwait(t *testing.T, c client.Client) {
 	if err := c.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if err := await(); err == nil || !strings.HasSuffix(err.Error(), "what is missing:\n  await: RabbitMQ: waiting for rabbitmq") {
+	if err := await(); err == nil || !strings.HasSuffix(err.Error(), "still missing:\n  await: RabbitMQ: waiting for rabbitmq") {
 		t.Errorf("got %v", err)
 	}
 	if got := strings.Join(said, "\n"); got != "await: MariaDB: passed\nawait: RabbitMQ: waiting for rabbitmq" {

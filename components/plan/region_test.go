@@ -13,7 +13,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// What is applied to a cluster that is being removed would go with it, and the plan would have said otherwise.
+// Changes applied to a cluster that is being removed would be lost, although the plan promised
+// them.
 func TestClusterThatIsBeingRemovedIsNotPlanned(t *testing.T) {
 	c := fakeAPI(t, &region.OpenStackCluster{ObjectMeta: metav1.ObjectMeta{Name: "lab", DeletionTimestamp: ptr.To(metav1.Now()),
 		Finalizers: []string{"regiond.dev/openstack"}}}).Build()
@@ -23,7 +24,8 @@ func TestClusterThatIsBeingRemovedIsNotPlanned(t *testing.T) {
 	}
 }
 
-// What is fixed for the life of a control plane is refused before anything is written, and what waits for a start is named.
+// A change of a field that is fixed for the life of a control plane is refused before anything is
+// written, and fields that take effect at the next start are named.
 func TestFixedFieldsAreRefused(t *testing.T) {
 	planned := func(fields ...rollout.Field) *plan.Plan {
 		for i := range fields {
@@ -37,7 +39,7 @@ func TestFixedFieldsAreRefused(t *testing.T) {
 	}
 	for _, path := range []string{"spec.controlPlane.podCIDR", "spec.controlPlane.serviceCIDR", "spec.networks.management.address"} {
 		err := planned(servers, rollout.Field{Path: path, Old: "was", New: "is"}).Allowed(true)
-		if err == nil || !strings.Contains(err.Error(), path+" is fixed for the life of a control plane: it was made with was, the file says is") {
+		if err == nil || !strings.Contains(err.Error(), path+" is fixed for the life of a control plane: it was created with was, the file has is") {
 			t.Errorf("%s: got %v, want a refusal", path, err)
 		}
 		if err := planned(rollout.Field{Path: path, New: "is"}).Allowed(true); err != nil {

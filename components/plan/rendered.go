@@ -13,8 +13,8 @@ import (
 	"regiond.dev/regiond/region/check"
 )
 
-// NodesOf are the nodes of a cluster whose configuration can be rendered: those that are named, or
-// else all that the region file and, if c is not nil, the control plane know.
+// NodesOf returns the hosts of a cluster whose configuration can be rendered: the named ones, or
+// else all hosts that are in the region file or, if c is not nil, in the control plane.
 func NodesOf(ctx context.Context, c client.Client, r *region.Region, d *region.OpenStackDeclaration, names []string) ([]configgen.Node, error) {
 	known := map[string]configgen.Node{}
 	add := func(n configgen.Node) {
@@ -27,7 +27,7 @@ func NodesOf(ctx context.Context, c client.Client, r *region.Region, d *region.O
 		add(configgen.Node{Name: n.Name})
 	}
 	for _, s := range r.Spec.Hardware.Servers {
-		// A server of which only its inventory tells the profile may be one of any cluster.
+		// A server whose profile depends on its inventory may belong to any cluster.
 		if p, sure := region.ProfileOf(&r.Spec.Hardware, s); len(d.Profiles) == 0 || !sure || p != nil && slices.Contains(d.Profiles, p.Name) {
 			add(configgen.Node{Name: s.Name})
 		}
@@ -54,11 +54,11 @@ func NodesOf(ctx context.Context, c client.Client, r *region.Region, d *region.O
 	return nodes, nil
 }
 
-// unknownNode refuses a node of which nothing is known: what is rendered for it would be nobody's.
+// unknownNode refuses an unknown host: a configuration rendered for it would belong to no machine.
 func unknownNode(cluster, name string, known []string, asked bool) error {
-	where := "in the region file; those of discovered servers are known when the control plane answers, on the seed host"
+	where := "in the region file; discovered servers are known only if the control plane responds, on the seed host"
 	if asked {
 		where = "neither in the region file nor among its hosts"
 	}
-	return fmt.Errorf("--node %s: cluster %s has no such node %s; %s", name, cluster, where, check.DidYouMean(name, known, "node"))
+	return fmt.Errorf("--node %s: cluster %s has no such host %s; %s", name, cluster, where, check.DidYouMean(name, known, "node"))
 }

@@ -8,8 +8,8 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Without a control plane the file's nodes are rendered: those with values, and the servers whose
-// profile is the cluster's, or can't be known.
+// Without a control plane, the hosts of the file are rendered: those with values, and the servers
+// whose profile belongs to the cluster or is unknown.
 func TestNodesOfTheFile(t *testing.T) {
 	r := &region.Region{}
 	r.Spec.Hardware.Profiles = []region.Profile{
@@ -30,7 +30,7 @@ func TestNodesOfTheFile(t *testing.T) {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 	_, err = plan.NodesOf(t.Context(), nil, r, d, []string{"node8"})
-	if err == nil || !strings.Contains(err.Error(), `--node node8: cluster lab has no such node in the region file`) || !strings.Contains(err.Error(), `"node9"`) {
+	if err == nil || !strings.Contains(err.Error(), `--node node8: cluster lab has no such host in the region file`) || !strings.Contains(err.Error(), `"node9"`) {
 		t.Errorf("got %v, want a refusal that guesses node9", err)
 	}
 }

@@ -18,32 +18,34 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// LabelTemplates is on the ConfigMaps that hold templates; its value is the version of their format.
+// LabelTemplates is on the ConfigMaps that hold templates; its value is the version of their
+// format.
 const LabelTemplates = "regiond.dev/templates-format"
 
-// templatesKey of the archive in such a ConfigMap.
+// templatesKey is the key of the archive in such a ConfigMap.
 const templatesKey = "templates.zip"
 
-// templatesName is the name of the ConfigMap with templates of a digest.
+// templatesName returns the name of the ConfigMap for templates with a digest.
 func templatesName(digest string) string {
 	return "openstack-templates-" + digest[:min(len(digest), 16)]
 }
 
-// Templates are the templates and manifests that clusters are pinned to, by their digest. They are stored in the API, because the
-// program that had them may have been replaced. It may be used concurrently.
+// Templates holds the templates and manifests that clusters are pinned to, by digest. They are
+// stored in the API, because the program that they came from may have been replaced. It is safe for
+// concurrent use.
 type Templates struct {
-	// API that they are stored in.
+	// API in which they are stored.
 	API client.Client
-	// Own templates of this program, which a new cluster and the next apply are pinned to.
+	// Own are the templates of this program, which a new cluster and the next apply are pinned to.
 	Own *openstack.Composer
-	// Earlier templates that clusters without a pin may have been rendered from, beside Own.
+	// Earlier are templates, besides Own, that clusters without a pin may have been rendered from.
 	Earlier []*openstack.Composer
 
 	mu    sync.Mutex
 	known map[string]*openstack.Composer
 }
 
-// NewTemplates with those of this program.
+// NewTemplates returns Templates with those of this program.
 func NewTemplates(api client.Client) (*Templates, error) {
 	own, err := openstack.Default()
 	if err != nil {
@@ -56,7 +58,8 @@ func NewTemplates(api client.Client) (*Templates, error) {
 	return &Templates{API: api, Own: own, Earlier: []*openstack.Composer{unpinned}}, nil
 }
 
-// Get returns the templates of a digest, and sees to it that they are stored: the next program may not have them.
+// Get returns the templates with a digest, and ensures that they are stored: the next version of
+// the program may not have them.
 func (t *Templates) Get(ctx context.Context, digest string) (*openstack.Composer, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +74,7 @@ func (t *Templates) Get(ctx context.Context, digest string) (*openstack.Composer
 		}
 		t.known[digest] = c
 	}
-	return c, t.store(ctx, c) // someone may have deleted them since
+	return c, t.store(ctx, c) // they may have been deleted since
 }
 
 func (t *Templates) find(ctx context.Context, digest string) (*openstack.Composer, error) {
@@ -100,7 +103,7 @@ func (t *Templates) find(ctx context.Context, digest string) (*openstack.Compose
 	return c, nil
 }
 
-// TemplatesError says what is wrong with stored templates: trying again does not help.
+// TemplatesError says what is wrong with stored templates. Retrying does not help.
 type TemplatesError struct{ Err error }
 
 func (e *TemplatesError) Error() string { return e.Err.Error() }
@@ -108,7 +111,8 @@ func (e *TemplatesError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *TemplatesError) Unwrap() error { return e.Err }
 
-// store keeps templates in the API. What is stored already, under the name of its content, is left alone.
+// store stores templates in the API. Templates that are already stored, under the digest of their
+// content, are left alone.
 func (t *Templates) store(ctx context.Context, c *openstack.Composer) error {
 	key := client.ObjectKey{Namespace: region.NamespaceSystem, Name: templatesName(c.Digest())}
 	var there metav1.PartialObjectMetadata
@@ -130,8 +134,8 @@ func (t *Templates) store(ctx context.Context, c *openstack.Composer) error {
 	return nil
 }
 
-// pruneAge is the least age of templates that are removed: between storing them and pinning a cluster to them an apply of another
-// process may take a while.
+// pruneAge is the minimum age of templates that are removed: an apply by another process may take a
+// while between storing them and pinning a cluster to them.
 const pruneAge = time.Hour
 
 // Prune removes templates that no cluster is pinned to.
@@ -141,11 +145,11 @@ func (t *Templates) Prune(ctx context.Context, now time.Time) error {
 	if err := t.API.List(ctx, &stored, client.InNamespace(region.NamespaceSystem), client.HasLabels{LabelTemplates}); err != nil {
 		return fmt.Errorf("stored templates: %w", err)
 	}
-	var clusters region.OpenStackClusterList // read after the templates: a cluster is pinned to them after they were stored
+	var clusters region.OpenStackClusterList // list them after the templates: a cluster is pinned to templates after they are stored
 	if err := t.API.List(ctx, &clusters); err != nil {
 		return fmt.Errorf("OpenStack clusters: %w", err)
 	}
-	used := map[string]bool{templatesName(t.Own.Digest()): true} // an apply that runs now is about to
+	used := map[string]bool{templatesName(t.Own.Digest()): true} // a running apply is about to use them
 	for _, o := range clusters.Items {
 		if p := o.Spec.Pinned; p != nil {
 			used[templatesName(p.Templates)] = true

@@ -38,7 +38,7 @@ func storedTemplates(t *testing.T, c client.Client) []string {
 	return names
 }
 
-// An apply of another process stores templates before it pins a cluster to them.
+// An apply by another process stores templates before it pins a cluster to them.
 func TestTemplatesThatWereJustStoredAreKept(t *testing.T) {
 	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	stored := func(name string, age time.Duration) *corev1.ConfigMap {
@@ -58,12 +58,13 @@ func TestTemplatesThatWereJustStoredAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := storedTemplates(t, c); len(got) != then.left || len(got) == 1 && got[0] != "new" {
-			t.Errorf("at %s, %q are left", then.now, got)
+			t.Errorf("at %s: got %q left", then.now, got)
 		}
 	}
 }
 
-// Templates that a process knows are stored again when someone has deleted them, be they its own or an earlier regiond's.
+// Templates that a process knows are stored again if they were deleted, whether its own or an
+// earlier regiond's.
 func TestDeletedTemplatesAreStoredAgain(t *testing.T) {
 	c := fakeAPI(t).Build()
 	earlier, err := plan.NewTemplates(c)

@@ -64,7 +64,7 @@ func TestRenderShowsWhatAHostBecomes(t *testing.T) {
 	}
 
 	_, stderr, status = run(t, "config", "render", "-f", example, "--node", "r1-db-2")
-	if status == 0 || !strings.Contains(stderr, `--node r1-db-2: cluster general has no such node`) || !strings.Contains(stderr, `"r1-db-1"`) {
+	if status == 0 || !strings.Contains(stderr, `--node r1-db-2: cluster general has no such host`) || !strings.Contains(stderr, `"r1-db-1"`) {
 		t.Errorf("an unknown node: status %d, stderr %q", status, stderr)
 	}
 }
