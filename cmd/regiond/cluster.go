@@ -11,11 +11,15 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// openstackCluster of the running region by its name, or the only one.
-func openstackCluster(ctx context.Context, api client.Client, name string) (*region.OpenStackCluster, error) {
+// cluster of the running region by its name, or the only one, and the API server that has it.
+func (f *dataDirFlags) cluster(ctx context.Context, name string) (client.Client, *region.OpenStackCluster, error) {
+	api, _, err := f.api()
+	if err != nil {
+		return nil, nil, err
+	}
 	var list region.OpenStackClusterList
 	if err := api.List(ctx, &list); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var names []string
 	for _, c := range list.Items {
@@ -23,9 +27,9 @@ func openstackCluster(ctx context.Context, api client.Client, name string) (*reg
 	}
 	i, err := chooseCluster(names, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &list.Items[i], nil
+	return api, &list.Items[i], nil
 }
 
 // chooseCluster returns the index of a cluster by its name, or of the only one if no name was

@@ -34,11 +34,7 @@ interactive. Its password comes from a file in its pod and is in no command line
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, _, err := where.api()
-			if err != nil {
-				return err
-			}
-			c, err := openstackCluster(cmd.Context(), api, name)
+			_, c, err := where.cluster(cmd.Context(), name)
 			if err != nil {
 				return err
 			}
@@ -70,11 +66,7 @@ administrator of an OpenStack cluster. The password is among them: mind where th
   sudo regiond openstack rc --cluster lab > ~/lab.rc`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, _, err := where.api()
-			if err != nil {
-				return err
-			}
-			c, err := openstackCluster(cmd.Context(), api, *name)
+			api, c, err := where.cluster(cmd.Context(), *name)
 			if err != nil {
 				return err
 			}

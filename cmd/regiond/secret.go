@@ -50,11 +50,7 @@ Services that have the secret in their configuration are restarted with the new 
 			if err != nil {
 				return err
 			}
-			api, _, err := where.api()
-			if err != nil {
-				return err
-			}
-			c, err := openstackCluster(cmd.Context(), api, args[0])
+			api, c, err := where.cluster(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -119,11 +115,7 @@ func newSecretListCommand() *cobra.Command {
 			if err := checkFormat(output, "text", "json"); err != nil {
 				return err
 			}
-			api, _, err := where.api()
-			if err != nil {
-				return err
-			}
-			c, err := openstackCluster(cmd.Context(), api, args[0])
+			api, c, err := where.cluster(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
