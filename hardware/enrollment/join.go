@@ -108,10 +108,7 @@ func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinReques
 	if err := s.recordKey(ctx, p, key, ""); err != nil {
 		return nil, err
 	}
-	if err := p.ensure(ctx); err != nil {
-		return nil, err
-	}
-	certificate, err := s.sign(ctx, p.Object, csr, key)
+	response, err := s.admit(ctx, p, csr, key)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +118,16 @@ func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinReques
 	}
 	s.metrics.tokens.WithLabelValues(kindJoin, "used").Inc()
 	log.Info("host joined: certificate issued", slog.String("user", host.User(name)), slog.String("key", key[:16]))
-	return enroll.JoinResponse{Certificate: certificate}, nil
+	return response, nil
+}
+
+// admit makes what a peer's host needs, and has its request signed. The key of it was recorded.
+func (s *Server) admit(ctx context.Context, p peer, csrPEM []byte, key string) (enroll.JoinResponse, error) {
+	if err := p.ensure(ctx); err != nil {
+		return enroll.JoinResponse{}, err
+	}
+	certificate, err := s.sign(ctx, p.Object, csrPEM, key)
+	return enroll.JoinResponse{Certificate: certificate}, err
 }
 
 // consume marks a token used by a key, before anything is signed. A process that is killed after

@@ -84,15 +84,12 @@ func (s *Server) readmitOf(ctx context.Context, from, systemUUID string, h holde
 	if err := s.useReadmission(ctx, p, key, heartbeat); err != nil {
 		return nil, err
 	}
-	if err := p.ensure(ctx); err != nil {
-		return nil, err
-	}
-	certificate, err := s.sign(ctx, p.Object, h.request, key)
+	response, err := s.admit(ctx, p, h.request, key)
 	if err != nil {
 		return nil, err
 	}
 	s.Log.Info("host readmitted: certificate issued for its recorded key", slog.String("host", name), slog.String("from", from), slog.String("key", key[:16]))
-	return enroll.JoinResponse{Certificate: certificate}, nil
+	return response, nil
 }
 
 // await writes down that a host waits for its readmission, and refuses it.

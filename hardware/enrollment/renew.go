@@ -60,15 +60,12 @@ func (s *Server) renewOf(ctx context.Context, r *http.Request, name string, cert
 	if err := s.recordKey(ctx, p, key, asking); err != nil {
 		return nil, err
 	}
-	if err := p.ensure(ctx); err != nil {
-		return nil, err
-	}
-	certificate, err := s.sign(ctx, p.Object, csr, key)
+	response, err := s.admit(ctx, p, csr, key)
 	if err != nil {
 		return nil, err
 	}
 	s.Log.Info("host renewed its certificate", slog.String("host", name), slog.String("from", source4(r).String()), slog.String("key", key[:16]))
-	return enroll.JoinResponse{Certificate: certificate}, nil
+	return response, nil
 }
 
 // renewing is the peer of that name, which has shown its certificate.
