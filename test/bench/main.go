@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -87,7 +88,21 @@ func command(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return run(ctx, c, chosen, os.Stdout)
+	before := load()
+	err = run(ctx, c, chosen, os.Stdout)
+	fmt.Printf("\nmachine: %d cores, load %s before the first part, %s after the last\n", runtime.NumCPU(), before, load())
+	return err
+}
+
+// load is how many processes ran or waited for a disk over the last minute, on average
+// (proc(5), loadavg): above one before the first part, the machine isn't quiet.
+func load() string {
+	b, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return "unknown"
+	}
+	minute, _, _ := strings.Cut(string(b), " ")
+	return minute
 }
 
 // figure is one measured value. Less is better for all of them.
