@@ -113,6 +113,15 @@ type figure struct {
 	unit  string
 }
 
+// String is the measured value. A small one is not printed as if it were none.
+func (f figure) String() string {
+	format := "%.1f %s"
+	if f.value > 0 && f.value < 0.1 {
+		format = "%.1g %s"
+	}
+	return fmt.Sprintf(format, f.value, f.unit)
+}
+
 // choose the parts with these names, or all, in their order.
 func choose(names []string) (chosen []part, err error) {
 	for _, p := range parts {
@@ -177,7 +186,7 @@ func measure(all ...measurement) (figures []figure, err error) {
 // measured prints figures at once: what comes after them may take long, or never end.
 func measured(figures ...figure) []figure {
 	for _, f := range figures {
-		fmt.Fprintf(os.Stderr, "measured: %s: %.1f %s\n", f.name, f.value, f.unit)
+		fmt.Fprintf(os.Stderr, "measured: %s: %s\n", f.name, f)
 	}
 	return figures
 }
@@ -190,7 +199,7 @@ func print(out io.Writer, figures []figure) {
 		if f.limit > 0 {
 			ratio = fmt.Sprintf("%.2f", f.value/f.limit)
 		}
-		fmt.Fprintf(w, "%s\t%.1f %s\t%.0f %s\t%s\n", f.name, f.value, f.unit, f.limit, f.unit, ratio)
+		fmt.Fprintf(w, "%s\t%s\t%.0f %s\t%s\n", f.name, f, f.limit, f.unit, ratio)
 	}
 	w.Flush()
 }

@@ -29,7 +29,7 @@ func TestRunGoesOn(t *testing.T) {
 			return []figure{{name: "a", value: 1, limit: 4, unit: "s"}}, "", errors.New("the lab is not up")
 		}},
 		{"second", func(context.Context, config) ([]figure, string, error) {
-			return []figure{{name: "b", value: 3, unit: "objects"}}, "said besides", nil
+			return []figure{{name: "b", value: 3, unit: "objects"}, {name: "c", value: 0.037, limit: 5, unit: "%"}}, "said besides", nil
 		}},
 	}, &out)
 	if err == nil || err.Error() != "first: the lab is not up" {
@@ -38,6 +38,7 @@ func TestRunGoesOn(t *testing.T) {
 	want := `FIGURE  MEASURED     LIMIT      RATIO
 a       1.0 s        4 s        0.25
 b       3.0 objects  0 objects  -
+c       0.04 %       5 %        0.01
 
 said besides
 `

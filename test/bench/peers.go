@@ -89,7 +89,7 @@ func rendering(ctx context.Context, _ config) (figures []figure, speed string, e
 		return nil, "", err
 	}
 	defer os.RemoveAll(dir)
-	const nodes, ansibleNodes = 1000, 20
+	const nodes, ansibleNodes = 1000, 8
 	f, err := render.Measure(ctx, dir, nodes, ansibleNodes)
 	if err != nil {
 		return nil, "", fmt.Errorf("rendering: %w", err)
