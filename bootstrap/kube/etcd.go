@@ -2,7 +2,7 @@ package kube
 
 import "go.etcd.io/etcd/server/v3/etcdmain"
 
-// etcd is etcd's own main program, with all its flags: envtest passes its own choice of them.
+// etcd runs etcd's own main program, with all its flags, because envtest passes its own.
 func etcd(args []string) int {
 	etcdmain.Main(args)
 	return 0

@@ -36,12 +36,12 @@ func kubelet(args []string) int {
 	return run(kubeletapp.NewKubeletCommand(context.Background()), args)
 }
 
-// kubectl reads os.Args for its plugins and verbosity, as Main has set them.
+// kubectl reads os.Args, which Main has set, for its plugins and verbosity.
 func kubectl(args []string) int {
 	command := kubectlcmd.NewDefaultKubectlCommand()
 	command.SetArgs(args[1:])
 	if err := cli.RunNoErrOutput(command); err != nil {
-		kubectlutil.CheckErr(err) // prints it and ends the process, with the exit code that the error carries
+		kubectlutil.CheckErr(err) // prints it and exits with the error's exit code
 	}
 	return 0
 }

@@ -13,7 +13,7 @@ import (
 	"regiond.dev/regiond/bootstrap/pki"
 )
 
-// issue makes sure that all certificates of the control plane exist and are good. Subjects are
+// issue ensures that all certificates of the control plane exist and are valid. The subjects are
 // those that Kubernetes' own roles bind.
 func issue(c Config) (config.Certificates, error) {
 	const client, server = pki.Client, pki.Server
@@ -32,7 +32,8 @@ func issue(c Config) (config.Certificates, error) {
 		{&out.FrontProxy, c.PKI.FrontProxy, "client", pki.Request{CN: "front-proxy-client", Usages: client}},
 		{&out.APIServer, c.PKI.Cluster, "kube-apiserver", pki.Request{CN: "kube-apiserver", Usages: server, SANs: append(local, address, c.NodeName,
 			config.KubernetesIP(c.ServiceCIDR).String(), "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc."+config.Domain)}},
-		// Its own group and not system:masters: it needs the kubelets' API only (see bindKubeletClient).
+		// Its own group rather than system:masters, because it only needs the kubelets' API (see
+		// bindKubeletClient).
 		{&out.APIServerKubelet, c.PKI.Cluster, "kube-apiserver-kubelet-client", pki.Request{CN: "kube-apiserver-kubelet-client", Org: []string{kubeletClients}, Usages: client}},
 		{&out.ControllerManager, c.PKI.Cluster, "kube-controller-manager", pki.Request{CN: "system:kube-controller-manager", SANs: local, Usages: client | server}},
 		{&out.Scheduler, c.PKI.Cluster, "kube-scheduler", pki.Request{CN: "system:kube-scheduler", SANs: local, Usages: client | server}},
@@ -50,10 +51,10 @@ func issue(c Config) (config.Certificates, error) {
 	return out, nil
 }
 
-// kubeletClients is the group that may use kubelets' APIs.
+// kubeletClients is the group that may use the kubelets' API.
 const kubeletClients = "regiond:kubelet-clients"
 
-// writeKubeconfigs writes one kubeconfig for each component and the operator's.
+// writeKubeconfigs writes the kubeconfigs of all components and of the operator.
 func writeKubeconfigs(n config.Node) error {
 	c := n.Certificates
 	for _, k := range []struct {
@@ -76,7 +77,8 @@ func writeKubeconfigs(n config.Node) error {
 	return nil
 }
 
-// writeEncryptionKey draws the key that encrypts Secrets on first use. It is never replaced: what it has encrypted would be lost.
+// writeEncryptionKey generates the key that encrypts Secrets on first use. It is never replaced,
+// because everything that it has encrypted would be lost.
 func writeEncryptionKey(path string) error {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		return nil
@@ -85,7 +87,7 @@ func writeEncryptionKey(path string) error {
 	}
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
-		return fmt.Errorf("drawing the encryption key: %w", err)
+		return fmt.Errorf("generating the encryption key: %w", err)
 	}
 	content, err := config.Encryption(base64.StdEncoding.EncodeToString(key))
 	if err != nil {

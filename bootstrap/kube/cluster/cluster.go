@@ -1,5 +1,6 @@
-// Package cluster assembles the control plane on this host from the applets of package kube, which it runs as supervised
-// processes: certificates, configuration files, order of start, readiness, and its removal. It does not import the components.
+// Package cluster runs the control plane on this host: it runs the applets of package kube as
+// supervised processes, and handles certificates, configuration files, the order of start,
+// readiness and removal. It does not import the components.
 package cluster
 
 import (
@@ -26,7 +27,7 @@ import (
 
 // Config describes the control plane of one host.
 type Config struct {
-	// ID of the region, see datadir.Owner.
+	// ID of the region; see datadir.Owner.
 	ID string
 	// NodeName is the node's name in Kubernetes: the host name, in lower case.
 	NodeName string
@@ -34,17 +35,18 @@ type Config struct {
 	Address netip.Addr
 	// PodCIDR and ServiceCIDR are the cluster's ranges.
 	PodCIDR, ServiceCIDR netip.Prefix
-	// Nameservers answer pods' questions about names outside the cluster. Default: those of the host's resolv.conf.
+	// Nameservers resolve names outside the cluster for pods. Default: those in the host's
+	// resolv.conf.
 	Nameservers []netip.Addr
-	// DataDir holds everything that is kept.
+	// DataDir holds all persistent data.
 	DataDir string
 	// PKI is loaded from DataDir/pki.
 	PKI *pki.PKI
-	// PayloadDir is what payload.Extract returned.
+	// PayloadDir is the folder that payload.Extract returned.
 	PayloadDir string
-	// Executable is the binary with the applets. Default: this one.
+	// Executable is the binary with the applets. Default: this binary.
 	Executable string
-	// Clock times the renewal of certificates. Default: the real one.
+	// Clock for the renewal of certificates. Default: real time.
 	Clock clock.Clock
 	Log   *slog.Logger
 }
@@ -62,11 +64,12 @@ type Cluster struct {
 	err        error // set before done is closed
 }
 
-// Start writes certificates and configuration and starts the components. It returns once they are being started; Wait waits until
-// they are ready. When the context ends they are stopped in reverse order, pods stay, and Done is closed after the last one.
+// Start writes certificates and configuration and starts the components. It returns without waiting
+// until they are ready; see Wait. When the context ends, they are stopped in reverse order, pods
+// stay, and Done is closed after the last one.
 func Start(ctx context.Context, c Config) (*Cluster, error) {
 	if c.Executable == "" {
-		c.Executable = "/proc/self/exe" // still this binary after an upgrade has replaced the file
+		c.Executable = "/proc/self/exe" // still this binary, even after an upgrade has replaced the file
 	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
@@ -94,7 +97,7 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 	return cluster, nil
 }
 
-// prepare writes everything that must be there before the first component starts.
+// prepare writes everything that must exist before the first component starts.
 func (c *Cluster) prepare() error {
 	nodePods, err := config.FirstNodePodCIDR(c.config.PodCIDR)
 	if err != nil {
@@ -152,17 +155,17 @@ func (c *Cluster) prepare() error {
 		return fmt.Errorf("reading our own kubeconfig: %w", err)
 	}
 	c.rest.UserAgent = "regiond"
-	// The API server is on this host, whatever proxy its environment names.
+	// The API server is on this host, so ignore any proxy in the environment.
 	c.rest.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	// One client for all controllers; the default of 5 requests a second is for people.
+	// All controllers share this client; the default of 5 requests per second is meant for people.
 	c.rest.QPS, c.rest.Burst = 100, 200
 	if c.client, err = kubernetes.NewForConfig(c.rest); err != nil {
-		return fmt.Errorf("making a client for the API server: %w", err)
+		return fmt.Errorf("creating a client for the API server: %w", err)
 	}
 	return nil
 }
 
-// run supervises until the context ends.
+// run runs the supervisor until the context ends.
 func (c *Cluster) run(ctx context.Context) {
 	defer close(c.done)
 	background, stop := context.WithCancel(ctx)
@@ -175,10 +178,10 @@ func (c *Cluster) run(ctx context.Context) {
 	ended.Wait()
 }
 
-// Done is closed when the components have stopped; Err then says whether that was for want of a start.
+// Done is closed when the components have stopped; Err then says whether they failed to start.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
-// Err is why the cluster ended before its context did, nil otherwise. Valid after Done.
+// Err returns why the cluster ended before its context, nil otherwise. Valid after Done.
 func (c *Cluster) Err() error { return c.err }
 
 // Wait waits until every component is ready and the node is Ready and schedulable.
@@ -198,7 +201,7 @@ func (c *Cluster) Wait(ctx context.Context) error {
 	return c.waitNode(ctx)
 }
 
-// Components is the state of the components, in their order of start.
+// Components returns the state of the components, in the order in which they start.
 func (c *Cluster) Components() []supervisor.Component {
 	all := c.supervisor.Snapshot()
 	if problem := c.tables.problem(); problem != "" {
@@ -211,10 +214,11 @@ func (c *Cluster) Components() []supervisor.Component {
 	return all
 }
 
-// REST is a client configuration with all rights, for regiond's own controllers. It follows renewed certificates.
+// REST returns a client configuration with all permissions, for regiond's own controllers. It
+// follows renewed certificates.
 func (c *Cluster) REST() *rest.Config { return rest.CopyConfig(c.rest) }
 
-// URL is where other hosts reach the API server.
+// URL returns the URL of the API server for other hosts.
 func (c *Cluster) URL() string { return c.node.URL() }
 
 func makeFolders(n config.Node) error {

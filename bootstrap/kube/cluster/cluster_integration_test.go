@@ -1,6 +1,7 @@
 //go:build integration
 
-// These tests start the real control plane from a regiond binary in a mount and network namespace of its own, as root:
+// These tests start the real control plane from a regiond binary in separate mount and network
+// namespaces, as root:
 //
 //	go test -tags ...,integration ./bootstrap/kube/cluster -regiond=/path/to/regiond
 package cluster_test
@@ -35,7 +36,7 @@ var regiond = flag.String("regiond", "", "the binary with the applets")
 var objects = "testdata/objects.yaml"
 
 const (
-	// partImage holds this test binary, to play parts in pods.
+	// partImage contains this test binary, which plays parts in pods.
 	partImage = "regiond.local/part:1"
 	readyTime = 12 * time.Second
 )
@@ -44,9 +45,9 @@ var componentNames = []string{"containerd", "etcd", "kube-apiserver", "kube-cont
 
 func TestControlPlane(t *testing.T) {
 	if *regiond == "" {
-		t.Fatal("say which binary to test: -regiond=/path/to/regiond")
+		t.Fatal("pass the binary to test: -regiond=/path/to/regiond")
 	}
-	// Programs entered into the seed's namespaces start at its root.
+	// Programs that enter the seed's namespaces start at its root.
 	for _, path := range []*string{regiond, &objects} {
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
@@ -57,13 +58,13 @@ func TestControlPlane(t *testing.T) {
 	s := newSeed(t)
 	s.start(t)
 	ready := s.waitReady(t, 2*time.Minute)
-	t.Logf("node Ready and schedulable %.1f s after start (%.0f s wanted on an idle machine)", ready.Seconds(), readyTime.Seconds())
+	t.Logf("node Ready and schedulable %.1f s after start (target on an idle machine: %.0f s)", ready.Seconds(), readyTime.Seconds())
 	s.importPart(t)
 	s.kubectl(t, "apply", "-f", objects)
 	s.kubectl(t, "-n", "kube-system", "rollout", "status", "deploy/coredns", "--timeout=90s")
 	s.kubectl(t, "rollout", "status", "deploy/web", "--timeout=90s")
 
-	// In order: each leaves the control plane running for the next.
+	// In order: each test leaves the control plane running for the next.
 	t.Run("pods", s.testPods)
 	t.Run("access", s.testAccess)
 	t.Run("names", s.testNames)
@@ -78,7 +79,7 @@ func TestControlPlane(t *testing.T) {
 }
 
 func (s *seed) testPods(t *testing.T) {
-	// A kubelet just started does not know its pods yet.
+	// A kubelet that has just started does not know its pods yet.
 	s.eventually(t, 20*time.Second, func() error {
 		out, err := s.tryKubectl("logs", "deploy/web")
 		if err == nil && !strings.Contains(out, "serving") {
@@ -94,7 +95,7 @@ func (s *seed) testPods(t *testing.T) {
 		{[]string{"resolve", "web"}, "10.43."},
 		{[]string{"get", "http://web/"}, "200 hello"},
 	} {
-		// A Service's rules appear a moment after its endpoints.
+		// A Service's rules appear shortly after its endpoints.
 		s.eventually(t, 20*time.Second, func() error {
 			out, err := s.tryKubectl(append([]string{"exec", "deploy/web", "--", "/part", "part"}, c.args...)...)
 			if err == nil && !strings.HasPrefix(out, c.want) {
@@ -114,11 +115,11 @@ func (s *seed) testAccess(t *testing.T) {
 	if out := s.part(t, "get", "https://"+address+":10250/pods"); !strings.HasPrefix(out, "401") {
 		t.Errorf("anonymous GET of the kubelet's pods: %.60q, want 401", out)
 	}
-	// A client certificate of the cluster's authority, even with all rights there, is nothing to etcd.
+	// etcd rejects a client certificate of the cluster's authority, whatever its permissions there.
 	if out, err := s.tryPart("etcd-get", s.data, "admin", "/registry/secrets/default/proof"); err == nil {
-		t.Errorf("etcd believed a client of the cluster's authority: %q", out)
+		t.Errorf("etcd trusted a client of the cluster's authority: got %q", out)
 	}
-	// The Node authorizer: a kubelet reads the Secrets of its own pods only.
+	// The Node authorizer: a kubelet may read only the Secrets of its own pods.
 	node := filepath.Join(s.data, "config", "kubelet.kubeconfig")
 	if out, err := s.enter(s.kubectlPath(), "--kubeconfig", node, "get", "secrets", "-A"); err == nil {
 		t.Errorf("a kubelet read all Secrets: %q", out)
@@ -134,8 +135,8 @@ func (s *seed) testAccess(t *testing.T) {
 	}
 }
 
-// testNames checks what tells this region's things from others' on the host, and that the table of
-// the data directory knows all entries.
+// testNames checks the names that distinguish this region's objects on the host from others', and
+// that the table of the data directory has all entries.
 func (s *seed) testNames(t *testing.T) {
 	entries, err := os.ReadDir(s.data)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *seed) testNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !known || info.Mode() != row.Mode {
-			t.Errorf("the data directory holds %s with mode %s; its table has %q with mode %s", e.Name(), info.Mode(), row.Name, row.Mode)
+			t.Errorf("got %s with mode %s in the data directory, want a row in its table with this mode: got row %q with mode %s", e.Name(), info.Mode(), row.Name, row.Mode)
 		}
 	}
 	for _, command := range []string{"ip -br link show " + config.Bridge(regionID), "nft list table ip " + config.MasqueradeTable(regionID)} {
@@ -162,12 +163,12 @@ func (s *seed) testNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.TrimSpace(string(comm)); got != component[:min(len(component), 15)] {
-			t.Errorf("ps and ss call %s %q", component, got)
+			t.Errorf("ps and ss show %s as %q", component, got)
 		}
 	}
 }
 
-// testFlush does what a reload of Debian's firewall does.
+// testFlush simulates a reload of Debian's firewall.
 func (s *seed) testFlush(t *testing.T) {
 	if out, err := s.enter("nft", "flush", "ruleset"); err != nil {
 		t.Fatal(out, err)
@@ -179,7 +180,7 @@ func (s *seed) testFlush(t *testing.T) {
 				return nil
 			}
 		}
-		return fmt.Errorf("it is not told: %+v", s.components())
+		return fmt.Errorf("not reported: %+v", s.components())
 	})
 	s.eventually(t, time.Minute, func() error {
 		out, err := s.enter("nft", "list", "tables")
@@ -190,17 +191,17 @@ func (s *seed) testFlush(t *testing.T) {
 		}
 		return err
 	})
-	t.Logf("both tables are there again after %.1f s", time.Since(began).Seconds())
+	t.Logf("both tables were restored after %.1f s", time.Since(began).Seconds())
 	s.testPods(t)
 }
 
 func (s *seed) testEncryption(t *testing.T) {
 	raw := s.part(t, "etcd-get", s.data, "etcd/kube-apiserver-client", "/registry/secrets/default/proof")
 	if !strings.HasPrefix(raw, "k8s:enc:secretbox:v1:key1:") || strings.Contains(raw, "not-to-be-seen") {
-		t.Errorf("in etcd: %.60q", raw)
+		t.Errorf("in etcd: got %.60q, want it encrypted", raw)
 	}
 	if out := s.kubectl(t, "get", "secret", "proof", "-o", "jsonpath={.data.key}"); out != "bm90LXRvLWJlLXNlZW4=" {
-		t.Errorf("through the API server: %q", out)
+		t.Errorf("through the API server: got %q, want it decrypted", out)
 	}
 }
 
@@ -243,21 +244,21 @@ func (s *seed) testKillSupervisor(t *testing.T) {
 	uid := s.kubectl(t, "get", "node", "seed", "-o", "jsonpath={.metadata.uid}")
 	shims := s.processes(t, "containerd-shim")
 	s.kill(t)
-	s.start(t) // at once: children of the killed one may still be ending
+	s.start(t) // at once, while children of the killed one may still be exiting
 	ready := s.waitReady(t, 2*time.Minute)
 	t.Logf("after kill -9: ready again in %.1f s", ready.Seconds())
 	if now := s.kubectl(t, "get", "node", "seed", "-o", "jsonpath={.metadata.uid}"); now != uid {
-		t.Errorf("another node object: %s, was %s", now, uid)
+		t.Errorf("got a new node object %s, want %s kept", now, uid)
 	}
 	if now := s.containers(t); !slices.Equal(now, pods) {
 		t.Errorf("containers were replaced:\nbefore %v\nafter  %v", pods, now)
 	}
 	if now := s.processes(t, "containerd-shim"); !slices.Equal(now, shims) {
-		t.Errorf("shims: %v, were %v", now, shims)
+		t.Errorf("got the shims %v, want %v kept", now, shims)
 	}
 	for _, component := range componentNames {
 		if n := len(s.processes(t, component+" ")); n != 1 {
-			t.Errorf("%d processes of %s", n, component)
+			t.Errorf("got %d processes of %s, want one", n, component)
 		}
 	}
 	s.testPods(t)
@@ -270,19 +271,20 @@ func (s *seed) testStop(t *testing.T) {
 	t.Logf("stopped in %.1f s", time.Since(began).Seconds())
 	for _, component := range componentNames {
 		if left := s.processes(t, component+" "); len(left) > 0 {
-			t.Errorf("left of %s: %v", component, left)
+			t.Errorf("got processes of %s left: %v", component, left)
 		}
 	}
 	if now := s.processes(t, "/part part serve"); !slices.Equal(now, pods) || len(now) != 2 {
-		t.Errorf("pods' processes: %v, were %v", now, pods)
+		t.Errorf("got the pods' processes %v, want %v kept", now, pods)
 	}
 	if files, err := filepath.Glob(filepath.Join(s.data, "run", "*.pid")); err != nil || len(files) > 0 {
-		t.Errorf("pid files left: %v %v", files, err)
+		t.Errorf("got pid files left: %v %v", files, err)
 	}
 }
 
 func (s *seed) testTeardown(t *testing.T) {
-	// Another containerd's shim, foreign tables, and the bridge and tables of another region are to stay.
+	// Another containerd's shim, foreign tables, and the bridge and tables of another region must
+	// stay.
 	otherBridge := config.Bridge("99999999")
 	for _, command := range []string{"nft add table ip other", "nft add table ip " + config.MasqueradeTable("99999999"), "ip link add " + otherBridge + " type bridge"} {
 		if out, err := s.enter(strings.Fields(command)...); err != nil {
@@ -304,13 +306,13 @@ func (s *seed) testTeardown(t *testing.T) {
 	s.part(t, "teardown", s.data)
 	s.part(t, "teardown", s.data) // may be repeated
 
-	if left := s.processes(t, ""); len(left) != 1 { // the keeper of the namespaces
+	if left := s.processes(t, ""); len(left) != 1 { // the process that keeps the namespaces
 		for _, pid := range left {
 			t.Errorf("left: %d %s", pid, commandLine(pid))
 		}
 	}
 	if err := shim.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("another's shim was ended: %v", err)
+		t.Errorf("a shim of another containerd was killed: %v", err)
 	}
 	mounts, err := s.enter("cat", "/proc/self/mountinfo")
 	if err != nil || strings.Contains(mounts, s.data+"/") {
@@ -320,7 +322,7 @@ func (s *seed) testTeardown(t *testing.T) {
 		!strings.Contains(links, otherBridge) {
 		t.Errorf("links are left (%v):\n%s", err, links)
 	}
-	// kube-proxy's table would be the other region's: it has written it last.
+	// kube-proxy's table belongs to the other region, which has written it last.
 	tables, err := s.enter("nft", "list", "tables")
 	if err != nil || strings.Contains(tables, config.MasqueradeTable(regionID)) {
 		t.Errorf("tables are left (%v):\n%s", err, tables)
@@ -342,7 +344,7 @@ func (s *seed) testTeardown(t *testing.T) {
 	}
 }
 
-// importPart gives containerd an image of this test binary.
+// importPart imports an image of this test binary into containerd.
 func (s *seed) importPart(t *testing.T) {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")

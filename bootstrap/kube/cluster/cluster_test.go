@@ -68,7 +68,8 @@ func TestPodProcesses(t *testing.T) {
 	}
 }
 
-// A data directory may be a symbolic link: pods that were started under one name are found under the other.
+// A data directory may be a symbolic link: pods that were started with one path are found with the
+// other.
 func TestSocketIsTheSameBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "real", "containerd", "config.toml"), "")
@@ -77,17 +78,18 @@ func TestSocketIsTheSameBehindALink(t *testing.T) {
 	}
 	link, real := filepath.Join(dir, "link/containerd/containerd.sock"), filepath.Join(dir, "real/containerd/containerd.sock")
 	if !sameSocket(link, real) {
-		t.Errorf("%s and %s are taken for two sockets", link, real)
+		t.Errorf("%s and %s are treated as two sockets, want one", link, real)
 	}
 	for _, other := range []string{real + ".ttrpc", filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "missing/containerd.sock")} {
 		if sameSocket(other, real) {
-			t.Errorf("%s and %s are taken for one socket", other, real)
+			t.Errorf("%s and %s are treated as one socket, want two", other, real)
 		}
 	}
 }
 
-// One region's tear-down leaves the tables of others on the host alone, and kube-proxy's while another region has written it.
-func TestTablesThatATearDownTakes(t *testing.T) {
+// Tearing down one region leaves the tables of other regions alone, and kube-proxy's if another
+// region has written it.
+func TestTablesThatTearDownRemoves(t *testing.T) {
 	const own, other = "regiond-0a1b2c3d", "regiond-99999999"
 	for _, c := range []struct {
 		name    string
@@ -102,7 +104,7 @@ func TestTablesThatATearDownTakes(t *testing.T) {
 		{"none", nil, nil},
 	} {
 		if got := tablesToDelete(c.present, own); !slices.Equal(got, c.want) {
-			t.Errorf("%s: of %q it takes %q, want %q", c.name, c.present, got, c.want)
+			t.Errorf("%s: of %q got %q removed, want %q", c.name, c.present, got, c.want)
 		}
 	}
 }
@@ -126,7 +128,7 @@ func TestRemoveShimSockets(t *testing.T) {
 	}
 	for path, want := range map[string]bool{ours: false, others: true, elsewhere: true} {
 		if _, err := os.Stat(path); (err == nil) != want {
-			t.Errorf("%s is there: %t", path, err == nil)
+			t.Errorf("%s exists: %t", path, err == nil)
 		}
 	}
 }
@@ -141,7 +143,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func TestRemoveForeignKeepsWhatWasThere(t *testing.T) {
+func TestRemoveForeignKeepsExistingFolders(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
 	for _, name := range []string{"a", "b"} {
@@ -167,9 +169,9 @@ func TestRemoveForeignKeepsWhatWasThere(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(paths[1]); !os.IsNotExist(err) {
-		t.Errorf("left: %v", err)
+		t.Errorf("got %v, want the folder removed", err)
 	}
-	// A record that names something else is not obeyed.
+	// A record that names another folder is ignored.
 	precious := filepath.Join(dir, "precious")
 	write(t, precious, "")
 	write(t, foreignRecord(data), `["`+precious+`"]`)
@@ -245,7 +247,7 @@ func TestDescribeNodeAndBinding(t *testing.T) {
 	c.node = config.Node{Name: "seed", NodePodCIDR: netip.MustParsePrefix("10.42.0.0/24")}
 	c.client = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "seed", Labels: map[string]string{"other": "label"}}})
 	ctx := t.Context()
-	for range 2 { // as after a restart
+	for range 2 { // simulates a restart
 		if err := c.describeNode(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +283,7 @@ func TestCertificatesFitTheirUse(t *testing.T) {
 	}
 	again, err := issue(c.config)
 	if err != nil || again != first {
-		t.Errorf("issued to other files: %v", err)
+		t.Errorf("got other files the second time: %v", err)
 	}
 	inventory, err := c.config.PKI.Inventory()
 	if err != nil {
@@ -297,12 +299,12 @@ func TestCertificatesFitTheirUse(t *testing.T) {
 		"admin":              "regiond-ca", "kubelet-client": "regiond-ca", "kube-apiserver": "regiond-ca",
 	} {
 		if issuers[name] != want {
-			t.Errorf("%s was issued by %q, want %s", name, issuers[name], want)
+			t.Errorf("%s: got the issuer %q, want %s", name, issuers[name], want)
 		}
 	}
 }
 
-func TestEncryptionKeyIsDrawnOnce(t *testing.T) {
+func TestEncryptionKeyIsGeneratedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "encryption.yaml")
 	if err := writeEncryptionKey(path); err != nil {
 		t.Fatal(err)
@@ -323,7 +325,7 @@ func TestEncryptionKeyIsDrawnOnce(t *testing.T) {
 	}
 }
 
-// Every component is there, once, after what it needs.
+// Every component occurs once, after its dependencies.
 func TestComponents(t *testing.T) {
 	c := testCluster(t)
 	c.node = config.Node{Name: "seed", Address: c.config.Address, PKI: c.config.PKI, DataDir: t.TempDir()}
@@ -332,7 +334,7 @@ func TestComponents(t *testing.T) {
 		names = append(names, s.Name)
 		for _, a := range s.After {
 			if !slices.Contains(names, a) {
-				t.Errorf("%s starts after %s, which is not before it", s.Name, a)
+				t.Errorf("%s starts after %s, which does not precede it", s.Name, a)
 			}
 		}
 		if s.Probe == nil {
@@ -345,15 +347,15 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// A folder below /sys/fs/cgroup need not be a hierarchy: nothing is made in one that is not.
+// A folder below /sys/fs/cgroup need not be a hierarchy; nothing is created in one that is not.
 func TestHierarchyIsAMount(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{dir, filepath.Join(dir, "missing")} {
 		if is, err := isHierarchy(folder); is || err != nil {
-			t.Errorf("%s is taken for a hierarchy of cgroup v1: %t, %v", folder, is, err)
+			t.Errorf("%s: got recognized as a hierarchy of cgroup v1: %t, %v; want false", folder, is, err)
 		}
 	}
-	// This machine's own hierarchies of cgroup v1, where it has some.
+	// This machine's own hierarchies of cgroup v1, if any.
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
@@ -362,7 +364,7 @@ func TestHierarchyIsAMount(t *testing.T) {
 		left, right, _ := strings.Cut(line, " - ")
 		if fields := strings.Fields(left); strings.HasPrefix(right, "cgroup ") && len(fields) > 4 {
 			if is, err := isHierarchy(fields[4]); !is || err != nil {
-				t.Errorf("%s is not taken for a hierarchy of cgroup v1: %v", fields[4], err)
+				t.Errorf("%s is not recognized as a hierarchy of cgroup v1: %v", fields[4], err)
 			}
 		}
 	}

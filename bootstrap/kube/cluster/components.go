@@ -24,14 +24,15 @@ import (
 )
 
 // garbage makes the components collect garbage when their heaps have grown by 60 % instead of 100
-// %: a seven-process control plane on one host is short of memory before it is short of processor
-// time.
+// %: a control plane of seven processes on one host runs out of memory before it runs out of
+// processor time.
 const garbage = "GOGC=60"
 
-// components are the control plane's processes in their order of start. They are stopped in reverse, clients before servers.
+// components returns the control plane's processes in the order in which they start. They are
+// stopped in reverse order, clients before servers.
 func (c *Cluster) components() []supervisor.Spec {
 	n := c.node
-	// nft, mount, conntrack and the like come from the host; what we carry goes before.
+	// nft, mount, conntrack and the like come from the host; the payload takes precedence.
 	path := "PATH=" + n.PayloadDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	spec := func(args []string, probe func(context.Context) error, after ...string) supervisor.Spec {
 		return supervisor.Spec{Name: args[0], Path: c.config.Executable, Args: args, Env: []string{path, garbage}, After: after, Probe: probe,
@@ -39,7 +40,8 @@ func (c *Cluster) components() []supervisor.Spec {
 	}
 	const api = "kube-apiserver"
 	apiServer := spec(n.APIServer(), get(n.URL()+"/readyz", c.clusterTLS), "etcd")
-	// It waits for its clients' watches to end, and those of pods do not. It keeps nothing: what it has answered is in etcd.
+	// It waits for its clients' watches to end, and those of pods never do. It has no state to lose:
+	// everything that it has acknowledged is in etcd.
 	apiServer.StopTimeout = 3 * time.Second
 	return []supervisor.Spec{
 		spec(n.Containerd(), c.containerdReady),
@@ -52,7 +54,8 @@ func (c *Cluster) components() []supervisor.Spec {
 	}
 }
 
-// get makes a probe of an HTTP health endpoint. The TLS configuration is made each time: certificates may be renewed.
+// get returns a probe of an HTTP health endpoint. It loads the TLS configuration each time, because
+// certificates may be renewed.
 func get(url string, secure func() (*tls.Config, error)) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		transport := &http.Transport{DisableKeepAlives: true}
@@ -82,14 +85,16 @@ func get(url string, secure func() (*tls.Config, error)) func(context.Context) e
 	}
 }
 
-// clusterTLS believes the cluster's authority. Health needs no client certificate.
+// clusterTLS returns a configuration that trusts the cluster's authority. Health checks need no
+// client certificate.
 func (c *Cluster) clusterTLS() (*tls.Config, error) {
 	roots := x509.NewCertPool()
 	roots.AddCert(c.config.PKI.Cluster.Certificate())
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// etcdTLS believes etcd's authority and shows the API server's client certificate.
+// etcdTLS returns a configuration that trusts etcd's authority and presents the API server's client
+// certificate.
 func (c *Cluster) etcdTLS() (*tls.Config, error) {
 	roots := x509.NewCertPool()
 	roots.AddCert(c.config.PKI.Etcd.Certificate())
@@ -103,7 +108,7 @@ func (c *Cluster) etcdTLS() (*tls.Config, error) {
 
 // withContainerd calls f with a connection to containerd.
 func (c *Cluster) withContainerd(f func(*grpc.ClientConn) error) error {
-	// Not dialled before the socket is there: gRPC would back off and log.
+	// Dial only once the socket exists, or gRPC would back off and log.
 	if _, err := os.Stat(c.node.ContainerdSocket()); err != nil {
 		return err
 	}
@@ -114,8 +119,8 @@ func (c *Cluster) withContainerd(f func(*grpc.ClientConn) error) error {
 	return errors.Join(f(connection), connection.Close())
 }
 
-// containerdReady is true when containerd answers and has the payload's images: they are imported
-// while etcd and the API server start, and before the kubelet looks for them.
+// containerdReady returns nil if containerd responds and has the payload's images, which are
+// imported while etcd and the API server start, before the kubelet needs them.
 func (c *Cluster) containerdReady(ctx context.Context) error {
 	err := c.withContainerd(func(connection *grpc.ClientConn) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -129,9 +134,8 @@ func (c *Cluster) containerdReady(ctx context.Context) error {
 	return c.importImages(ctx)
 }
 
-// importImages gives the payload's images to containerd unless this payload's are there already.
-// The stamp names the payload; that the images are still there is asked of containerd, whose data
-// may have been replaced.
+// importImages imports the payload's images into containerd unless they exist. The stamp names the
+// payload; containerd is queried too, because its data may have been replaced.
 func (c *Cluster) importImages(ctx context.Context) error {
 	stamp := datadir.Containerd.In(c.config.DataDir, "imported")
 	version := filepath.Base(c.config.PayloadDir)
@@ -143,7 +147,7 @@ func (c *Cluster) importImages(ctx context.Context) error {
 	archive := filepath.Join(c.config.PayloadDir, payload.Images)
 	command := exec.CommandContext(ctx, c.config.Executable)
 	command.Args = []string{"ctr", "--address", c.node.ContainerdSocket(), "--namespace", "k8s.io",
-		// The label keeps the kubelet from removing the image when the disk is full: no registry could bring it back.
+		// The label keeps the kubelet from removing the image when the disk is full: no registry has it.
 		"images", "import", "--label", "io.cri-containerd.pinned=pinned", archive}
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("importing %s into containerd: %w: %s", archive, err, strings.TrimSpace(string(output)))
@@ -159,7 +163,7 @@ func (c *Cluster) haveImages(ctx context.Context) (bool, error) {
 		for _, image := range []string{payload.ImagePause, payload.ImageCoreDNS} {
 			status, err := cri.NewImageServiceClient(connection).ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: image}})
 			if err != nil {
-				return fmt.Errorf("asking containerd for %s: %w", image, err)
+				return fmt.Errorf("looking up %s in containerd: %w", image, err)
 			}
 			there = there && status.Image != nil
 		}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// envtest chooses the flags of etcd and the API server; the applets must take them.
+// envtest chooses the flags of etcd and the API server, and the applets must accept them.
 func TestEnvtest(t *testing.T) {
 	environment := envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiond)}
 	rest, err := environment.Start()

@@ -8,7 +8,7 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// writeFile replaces a file. An equal one is left alone, so that a start writes little.
+// writeFile replaces a file. An equal file is left alone, so that a start writes little.
 func writeFile(path string, content []byte, mode os.FileMode) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
 		return os.Chmod(path, mode)

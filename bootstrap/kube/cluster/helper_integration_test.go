@@ -57,7 +57,8 @@ const (
 	regionID = "0a1b2c3d"
 )
 
-// host makes the namespaces it was started in look like a host of its own, says so, and keeps them until its input ends.
+// host makes its namespaces look like a separate host, reports when it is done, and keeps them
+// until its input ends.
 func host(args []string) error {
 	dir := args[0]
 	script := `set -e
@@ -78,17 +79,18 @@ ip route add default via 10.255.0.254 dev host0
 	command := exec.Command("sh", "-c", script, "host", dir)
 	command.Stderr = os.Stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("making a host: %w", err)
+		return fmt.Errorf("setting up a host: %w", err)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// run is a regiond with nothing but the control plane. It prints the components' state whenever it changes and "ready".
+// run is a regiond with only the control plane. It prints the components' state whenever it
+// changes, and "ready".
 func run(args []string) error {
 	dataDir, executable := args[0], args[1]
-	syscall.Umask(0o077) // of a hardened root shell
+	syscall.Umask(0o077) // as in a hardened root shell
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -152,7 +154,8 @@ func teardown(args []string) error {
 	return cluster.Teardown(context.Background(), args[0], slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
 
-// etcdGet prints a raw value; its client certificate is that of an authority's pair: etcd-get DATADIR CERT-NAME KEY.
+// etcdGet prints a raw value, using the client certificate of a pair: etcd-get DATADIR CERT-NAME
+// KEY.
 func etcdGet(args []string) error {
 	dir := filepath.Join(args[0], "pki")
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, args[1]+".crt"), filepath.Join(dir, args[1]+".key"))
@@ -181,13 +184,13 @@ func etcdGet(args []string) error {
 	return client.Close()
 }
 
-// serve answers HTTP in a pod.
+// serve serves HTTP in a pod.
 func serve([]string) error {
 	fmt.Println("serving")
 	return http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") }))
 }
 
-// get prints what a URL answers: its status, and its body.
+// get prints the response of a URL: status and body.
 func get(args []string) error {
 	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Get(args[0])

@@ -17,7 +17,7 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// detect finds out what the components' configuration depends on.
+// detect detects the properties of the host that the components' configuration depends on.
 func detect(id string) (config.Host, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(cgroupMount, &stat); err != nil {
@@ -57,21 +57,21 @@ func effectiveCapabilities() (uint64, error) {
 	return uint64(data[1].Effective)<<32 | uint64(data[0].Effective), nil
 }
 
-// prepareHost makes what the components expect of a host.
+// prepareHost sets up what the components expect of a host.
 func prepareHost(n config.Node) error {
-	// Pods' traffic and Services are routed by the kernel.
+	// The kernel routes the traffic of pods and Services.
 	family := "/proc/sys/net/ipv4/ip_forward"
 	if n.NodePodCIDR.Addr().Is6() {
 		family = "/proc/sys/net/ipv6/conf/all/forwarding"
 	}
 	if err := os.WriteFile(family, []byte("1\n"), 0o644); err != nil {
-		return fmt.Errorf("switching on forwarding: %w", err)
+		return fmt.Errorf("enabling forwarding: %w", err)
 	}
 	if err := adoptLandedNetwork(n); err != nil {
 		return err
 	}
 	if err := nft(n.Masquerade()); err != nil {
-		return fmt.Errorf("letting pods reach the outside: %w", err)
+		return fmt.Errorf("setting up masquerading for pods: %w", err)
 	}
 	if err := recordForeign(n.DataDir); err != nil {
 		return err
@@ -85,11 +85,11 @@ func prepareHost(n config.Node) error {
 	return makeLegacyCgroups(n.Host.CgroupRoot)
 }
 
-// unifiedControllers are those of cgroup v2 that the kubelet uses.
+// unifiedControllers are the controllers of cgroup v2 that the kubelet uses.
 var unifiedControllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
 
-// makeUnifiedCgroup makes the pods' root in the unified hierarchy of a host without systemd. The
-// kubelet takes a cgroup for missing when it lacks a controller that the kernel has.
+// makeUnifiedCgroup creates the pods' root in the unified hierarchy of a host without systemd. The
+// kubelet considers a cgroup missing if it lacks a controller that the kernel has.
 func makeUnifiedCgroup(name string) error {
 	controllers, err := os.ReadFile(filepath.Join(cgroupMount, "cgroup.controllers"))
 	if err != nil {
@@ -104,15 +104,15 @@ func makeUnifiedCgroup(name string) error {
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(cgroupMount, name), 0o755); err != nil {
-		return fmt.Errorf("making the pods' cgroup: %w", err)
+		return fmt.Errorf("creating the pods' cgroup: %w", err)
 	}
 	return nil
 }
 
-// legacyControllers are the hierarchies of cgroup v1 that the kubelet looks for its root in.
+// legacyControllers are the hierarchies of cgroup v1 in which the kubelet looks for its root.
 var legacyControllers = []string{"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "hugetlb", "memory", "net_cls", "net_prio", "perf_event", "pids", "systemd"}
 
-// makeLegacyCgroups makes the pods' root in each hierarchy of cgroup v1.
+// makeLegacyCgroups creates the pods' root in each hierarchy of cgroup v1.
 func makeLegacyCgroups(name string) error {
 	for _, controller := range legacyControllers {
 		mount := filepath.Join(cgroupMount, controller)
@@ -123,27 +123,28 @@ func makeLegacyCgroups(name string) error {
 		}
 		dir := filepath.Join(mount, name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making the pods' cgroup: %w", err)
+			return fmt.Errorf("creating the pods' cgroup: %w", err)
 		}
 		if controller != "cpuset" {
 			continue
 		}
-		// A cpuset starts empty, and nothing can be put into an empty one (cpuset(7)).
+		// A cpuset starts empty, and an empty one accepts no processes (cpuset(7)).
 		for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 			all, err := os.ReadFile(filepath.Join(mount, f))
 			if err != nil {
-				return fmt.Errorf("making the pods' cgroup: %w", err)
+				return fmt.Errorf("creating the pods' cgroup: %w", err)
 			}
 			if err := os.WriteFile(filepath.Join(dir, f), all, 0o644); err != nil {
-				return fmt.Errorf("making the pods' cgroup: %w", err)
+				return fmt.Errorf("creating the pods' cgroup: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// isHierarchy tells whether a hierarchy of cgroup v1 is mounted on a folder, which a host may have
-// without: what is made in it then is an ordinary folder that no tear-down can remove as a cgroup.
+// isHierarchy reports whether a hierarchy of cgroup v1 is mounted on a folder. A host may have the
+// folder without a mount; a child would then be an ordinary folder, which can't be removed like a
+// cgroup.
 func isHierarchy(folder string) (bool, error) {
 	var stat unix.Statfs_t
 	err := unix.Statfs(folder, &stat)
@@ -156,7 +157,7 @@ func isHierarchy(folder string) (bool, error) {
 	return stat.Type == unix.CGROUP_SUPER_MAGIC, nil
 }
 
-// resolvConf renders the resolv.conf for pods that use the host's DNS, CoreDNS first of all.
+// resolvConf renders the resolv.conf for pods that use the host's DNS, above all CoreDNS.
 func resolvConf(given []netip.Addr) ([]byte, error) {
 	servers, err := Nameservers(given)
 	if err != nil {
@@ -169,14 +170,15 @@ func resolvConf(given []netip.Addr) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Nameservers are the ones for names outside the cluster: those given, or else those that the host
-// uses. Loopback addresses are left out: in a pod they lead back to the pod. The result may be
-// empty; CoreDNS must not be told to forward then.
+// Nameservers returns the nameservers for names outside the cluster: the given ones, or else the
+// host's. Loopback addresses are left out, because in a pod they refer to the pod itself. The
+// result may be empty; CoreDNS must then not forward.
 func Nameservers(given []netip.Addr) ([]netip.Addr, error) {
 	if len(given) > 0 {
 		return given, nil
 	}
-	// systemd-resolved keeps the real servers here and puts its own loopback address into the other.
+	// systemd-resolved keeps the real servers in the first file and puts its own loopback address into
+	// the second.
 	for _, path := range []string{"/run/systemd/resolve/resolv.conf", "/etc/resolv.conf"} {
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {

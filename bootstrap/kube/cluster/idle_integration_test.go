@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// testIdle measures and does not judge: other programs share the machine.
+// testIdle only measures, because other programs share the machine.
 func (s *seed) testIdle(t *testing.T) {
 	const window = 20 * time.Second
 	pids := s.processes(t, "")
@@ -35,7 +35,7 @@ func cpuTicks(t *testing.T, pids []int) int {
 	for _, pid := range pids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			continue // ended: a plugin or a probe
+			continue // exited: a plugin or a probe
 		}
 		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 		for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
@@ -49,7 +49,7 @@ func cpuTicks(t *testing.T, pids []int) int {
 	return total
 }
 
-// proportionalSet is a process' PSS in kB.
+// proportionalSet returns a process's PSS in kB.
 func proportionalSet(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))

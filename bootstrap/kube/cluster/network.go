@@ -14,20 +14,21 @@ import (
 	"regiond.dev/regiond/bootstrap/kube/config"
 )
 
-// proxyTable is kube-proxy's table. Its name is fixed: a host has one, of the control plane that was started last.
+// proxyTable is kube-proxy's table. Its name is hard-coded, so a host has only one, which belongs
+// to the control plane that was started last.
 const proxyTable = "kube-proxy"
 
-// Versions until December 2026 gave all regions on a host the same names. Such a bridge is renamed
-// when its region starts; a reset without a start before removes it unless it still has ports,
-// which then are another region's pods.
+// Versions until December 2026 used the same names for all regions on a host. Such a bridge is
+// renamed when its region starts; a reset without a prior start removes it unless it still has
+// ports, which then belong to another region's pods.
 const (
 	landedBridge = "regiond-pods"
 	landedTable  = "regiond"
 )
 
-// adoptLandedNetwork renames the bridge of an earlier version on which pods of this region are.
-// Those that run stay connected. A start that was killed at any step is completed by the next one:
-// each step looks at what is there, not at whether the step before was done.
+// adoptLandedNetwork renames the bridge of an earlier version if it has pods of this region.
+// Running pods stay connected. The next start completes a start that was killed at any step: each
+// step depends on what it observes, not on whether the previous step was done.
 func adoptLandedNetwork(n config.Node) error {
 	leases, err := os.ReadDir(datadir.CNI.In(n.DataDir, "ipam", config.Network))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -56,14 +57,14 @@ func adoptLandedNetwork(n config.Node) error {
 		}
 	}
 	if landed != nil {
-		return nil // another region is of the earlier version still, and the table is its
+		return nil // another region still runs the earlier version and owns the table
 	}
-	// All regions of the earlier version had one bridge and one table. No such bridge: no such region
-	// runs, and the table is a leftover.
+	// All regions of the earlier version shared one bridge and one table. Without the bridge no such
+	// region is running, and the table is a leftover.
 	return deleteTables(landedTable)
 }
 
-// renameLink may leave the link down: Linux before 6.2 renames only what is down.
+// renameLink may leave the link down: Linux before 6.2 renames only links that are down.
 func renameLink(link netlink.Link, name string) error {
 	err := netlink.LinkSetName(link, name)
 	if !errors.Is(err, unix.EBUSY) {
@@ -75,9 +76,9 @@ func renameLink(link netlink.Link, name string) error {
 	return netlink.LinkSetName(link, name)
 }
 
-// removeNetwork removes the region's bridge and tables. kube-proxy's table goes with them unless
-// another region has a table here, since that region's kube-proxy has written it then. landed says
-// that the region may have been started by an earlier version only.
+// removeNetwork removes the region's bridge and tables. It also removes kube-proxy's table, unless
+// another region has a table here, because that region's kube-proxy has then written it. landed
+// says that the region may only have been started by an earlier version.
 func removeNetwork(id string, landed bool) error {
 	if landed {
 		if err := removeLandedNetwork(); err != nil {
@@ -117,7 +118,7 @@ func removeLandedNetwork() error {
 	return releaseTables(landedTable)
 }
 
-// releaseTables removes a region's own table and what goes with it.
+// releaseTables removes a region's own table, and kube-proxy's if no other region needs it.
 func releaseTables(own string) error {
 	four, err := tableNames(false)
 	if err != nil {
@@ -130,7 +131,8 @@ func releaseTables(own string) error {
 	return deleteTables(tablesToDelete(append(four, six...), own)...)
 }
 
-// tablesToDelete decides which of the host's tables a region that owns one of them takes along.
+// tablesToDelete decides which of the host's tables are removed with a region that owns one of
+// them.
 func tablesToDelete(present []string, own string) []string {
 	var out []string
 	others := false
@@ -146,7 +148,7 @@ func tablesToDelete(present []string, own string) []string {
 	return out
 }
 
-// findLink returns nil for one that the host lacks.
+// findLink returns nil if the host lacks the link.
 func findLink(name string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	if errors.As(err, new(netlink.LinkNotFoundError)) {
@@ -185,7 +187,7 @@ func deleteTables(names ...string) error {
 	var all error
 	for _, family := range []string{"ip", "ip6"} {
 		for _, table := range names {
-			// add before delete: deleting what is not there is an error.
+			// add before delete, because deleting a missing table is an error.
 			all = errors.Join(all, nft(fmt.Sprintf("add table %[1]s %[2]s\ndelete table %[1]s %[2]s\n", family, table)))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"regiond.dev/regiond/bootstrap/kube/config"
 )
 
-// enterNetwork gives the test a network namespace of its own.
+// enterNetwork puts the test into its own network namespace.
 func enterNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread() // a namespace belongs to the thread
@@ -36,7 +36,7 @@ func enterNetwork(t *testing.T) {
 	})
 }
 
-// addBridge makes a bridge with a pod's cable in it.
+// addBridge creates a bridge with the port of a pod.
 func addBridge(t *testing.T, name, port string) {
 	t.Helper()
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
@@ -76,12 +76,12 @@ func wantTables(t *testing.T, want ...string) {
 func wantLink(t *testing.T, name string, want bool) {
 	t.Helper()
 	if link, err := findLink(name); err != nil || (link != nil) != want {
-		t.Errorf("link %s is there: %t (%v), want %t", name, link != nil, err, want)
+		t.Errorf("link %s exists: %t (%v), want %t", name, link != nil, err, want)
 	}
 }
 
-// A region of an earlier version, whose pods run, is started by this one.
-func TestBridgeOfAnEarlierVersionIsTakenOverWithItsPods(t *testing.T) {
+// A region of an earlier version, with running pods, is started by this version.
+func TestBridgeOfAnEarlierVersionIsAdoptedWithItsPods(t *testing.T) {
 	enterNetwork(t)
 	n := config.Node{ID: "0a1b2c3d", DataDir: t.TempDir()}
 	addBridge(t, landedBridge, "pod1")
@@ -89,7 +89,7 @@ func TestBridgeOfAnEarlierVersionIsTakenOverWithItsPods(t *testing.T) {
 	if err := adoptLandedNetwork(n); err != nil {
 		t.Fatal(err)
 	}
-	wantLink(t, landedBridge, true) // without leases no pod of this region is on it: it is another's
+	wantLink(t, landedBridge, true) // without leases it has no pod of this region, so it belongs to another
 	write(t, filepath.Join(n.DataDir, "cni", "ipam", config.Network, "10.42.0.2"), "id")
 	for range 2 { // a start may be repeated
 		if err := adoptLandedNetwork(n); err != nil {
@@ -102,13 +102,13 @@ func TestBridgeOfAnEarlierVersionIsTakenOverWithItsPods(t *testing.T) {
 		t.Fatalf("%s: %v", config.Bridge(n.ID), err)
 	}
 	if pod, err := netlink.LinkByName("pod1"); err != nil || pod.Attrs().MasterIndex != own.Attrs().Index {
-		t.Errorf("the pod is not connected to %s any more (%v)", config.Bridge(n.ID), err)
+		t.Errorf("the pod is no longer connected to %s (%v)", config.Bridge(n.ID), err)
 	}
 	wantTables(t, "kube-proxy")
 }
 
-// A start that was killed while it took a bridge over is completed by the next one.
-func TestTakeOverOfABridgeIsCompleted(t *testing.T) {
+// The next start completes a start that was killed while it adopted a bridge.
+func TestAdoptionOfABridgeIsCompleted(t *testing.T) {
 	const id = "0a1b2c3d"
 	own := config.Bridge(id)
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestTakeOverOfABridgeIsCompleted(t *testing.T) {
 			}
 			link, err := findLink(own)
 			if err != nil || link == nil || link.Attrs().Flags&net.FlagUp == 0 {
-				t.Errorf("%s is not there or not up: %v (%v)", own, link, err)
+				t.Errorf("%s is missing or down: %v (%v)", own, link, err)
 			}
 			wantLink(t, landedBridge, len(c.bridges) > 1)
 			wantTables(t, c.tables...)
@@ -164,7 +164,7 @@ func TestTearDownLeavesOtherRegionsNetworksAlone(t *testing.T) {
 		}
 		wantLink(t, config.Bridge(id), false)
 		wantLink(t, config.Bridge(other), true)
-		wantLink(t, landedBridge, true) // with a port: another region's pods
+		wantLink(t, landedBridge, true) // it has a port, for another region's pod
 		wantTables(t, "filter", "kube-proxy", landedTable, config.MasqueradeTable(other))
 	}
 	if err := removeNetwork(other, false); err != nil {
@@ -177,7 +177,7 @@ func TestTearDownLeavesOtherRegionsNetworksAlone(t *testing.T) {
 	if err := netlink.LinkDel(pod); err != nil {
 		t.Fatal(err)
 	}
-	// What an earlier version left of the region that was started last, whose pods have ended.
+	// Leftovers, by an earlier version, of the region that was started last, whose pods have ended.
 	if err := removeNetwork("", true); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// pollInterval is how often the API server is asked for the node while it starts.
+// pollInterval is how often the API server is queried for the node while it starts.
 const pollInterval = 100 * time.Millisecond
 
 // waitNode waits until the node is Ready and pods can be scheduled on it.
@@ -37,7 +38,7 @@ func (c *Cluster) waitNode(ctx context.Context) error {
 	return nil
 }
 
-// nodeWaits says what keeps pods from a node, or nothing.
+// nodeWaits says why pods can't run on a node yet, "" if they can.
 func nodeWaits(node *corev1.Node) string {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type != corev1.NodeReady {
@@ -59,8 +60,8 @@ func nodeWaits(node *corev1.Node) string {
 	return "it has not reported its state"
 }
 
-// keepNode does once per start what needs the API server: the rights of the API server's own
-// client, and what is to be known of this node. It tries until it is done.
+// keepNode does the work of a start that needs the API server: the permissions of the API server's
+// own client, and this node's properties. It retries until it is done.
 func (c *Cluster) keepNode(ctx context.Context) {
 	if c.supervisor.WaitReady(ctx, "kube-apiserver") != nil {
 		return // the context has ended
@@ -69,13 +70,13 @@ func (c *Cluster) keepNode(ctx context.Context) {
 		what string
 		do   func(context.Context) error
 	}{
-		{"allowing the API server to use kubelets", c.bindKubeletClient},
-		{"recording the node's pod range", c.describeNode},
+		{"allow the API server to use kubelets", c.bindKubeletClient},
+		{"record the node's pod range", c.describeNode},
 	} {
 		err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 			err := step.do(ctx)
 			if err != nil && !apierrors.IsNotFound(err) {
-				c.config.Log.Debug(step.what+"; trying again", "error", err)
+				c.config.Log.Debug(step.what+"; retrying", slog.Any("error", err))
 			}
 			return err == nil, nil
 		})
@@ -85,7 +86,8 @@ func (c *Cluster) keepNode(ctx context.Context) {
 	}
 }
 
-// bindKubeletClient lets the API server's client use kubelets' APIs (logs, exec, proxy), and nothing else.
+// bindKubeletClient allows the API server's client to use the kubelets' API (logs, exec, proxy),
+// and nothing else.
 func (c *Cluster) bindKubeletClient(ctx context.Context) error {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: kubeletClients},
@@ -99,7 +101,8 @@ func (c *Cluster) bindKubeletClient(ctx context.Context) error {
 	return err
 }
 
-// describeNode records the node's pod range, which the node IPAM controller would do later, and its role.
+// describeNode records the node's role and pod range; the node IPAM controller would do the latter
+// more slowly.
 func (c *Cluster) describeNode(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": map[string]string{"node-role.kubernetes.io/control-plane": ""}},

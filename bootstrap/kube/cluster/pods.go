@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endPods kills the shims that belong to a containerd socket, their containers, and removes the
-// shims' own sockets. Only those in our own mount namespace belong to it: a lab's seed host has a
-// socket of the same path.
-func endPods(ctx context.Context, socket string, log *slog.Logger) error {
+// killPods kills the shims that belong to a containerd socket and their containers, and removes the
+// shims' own sockets. Only shims in our own mount namespace belong to it: a lab's seed host has a
+// socket with the same path.
+func killPods(ctx context.Context, socket string, log *slog.Logger) error {
 	var all error
 	for ctx.Err() == nil {
 		processes, err := readProcesses()
@@ -29,8 +29,8 @@ func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 		if len(doomed) == 0 {
 			return errors.Join(all, removeShimSockets(socket))
 		}
-		log.Info("ending pods' processes", slog.Int("count", len(doomed)))
-		// Again until none is left: a shim may have started one meanwhile.
+		log.Info("killing pods' processes", slog.Int("count", len(doomed)))
+		// Repeat until none is left, because a shim may have started one meanwhile.
 		for _, p := range doomed {
 			if err := kill(ctx, p); err != nil {
 				return errors.Join(all, err)
@@ -40,14 +40,14 @@ func endPods(ctx context.Context, socket string, log *slog.Logger) error {
 	return errors.Join(all, context.Cause(ctx))
 }
 
-// process is what is to be known of a process to decide on its end.
+// process has the facts about a process that decide whether to kill it.
 type process struct {
 	pid, parent int
 	args        []string
 }
 
-// podProcesses are the shims that are ours, first, and all their descendants. A shim takes in the
-// orphans of its containers (it is their subreaper), so nothing of a pod is elsewhere.
+// podProcesses returns our shims and all their descendants. A shim adopts the orphans of its
+// containers (it is their subreaper), so these are all processes of a pod.
 func podProcesses(all []process, isOurs func(process) bool) []process {
 	var out []process
 	ours := map[int]bool{}
@@ -70,7 +70,8 @@ func podProcesses(all []process, isOurs func(process) bool) []process {
 	return out
 }
 
-// shimSocket is the socket of the containerd that a shim reports to, empty for what is not a shim.
+// shimSocket returns the socket of the containerd that a shim reports to, empty for other
+// processes.
 func shimSocket(args []string) string {
 	if len(args) == 0 || !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim-") {
 		return ""
@@ -83,7 +84,8 @@ func shimSocket(args []string) string {
 	return ""
 }
 
-// sameSocket compares paths of sockets, which need not exist, behind symbolic links: a data directory may be one.
+// sameSocket compares paths of sockets, which need not exist, after resolving symbolic links: a
+// data directory may be one.
 func sameSocket(a, b string) bool {
 	if a == b {
 		return true
@@ -93,7 +95,8 @@ func sameSocket(a, b string) bool {
 	return xerr == nil && yerr == nil && x == y && filepath.Base(a) == filepath.Base(b)
 }
 
-// sharesMounts tells whether a process is in our mount namespace, where paths mean the same.
+// sharesMounts reports whether a process is in our mount namespace, where paths have the same
+// meaning.
 func sharesMounts(pid int) bool {
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
@@ -121,13 +124,13 @@ func readProcesses() ([]process, error) {
 	return out, nil
 }
 
-// readProcess reads a process unless it has ended meanwhile or is a zombie.
+// readProcess reads a process unless it has exited meanwhile or is a zombie.
 func readProcess(pid int) (process, bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return process{}, false
 	}
-	// The name in parentheses may hold anything (proc_pid_stat(5)).
+	// The name in parentheses may contain any characters (proc_pid_stat(5)).
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || string(fields[0]) == "Z" {
 		return process{}, false
@@ -143,7 +146,8 @@ func readProcess(pid int) (process, bool) {
 	return process{pid: pid, parent: parent, args: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")}, true
 }
 
-// kill kills a process and waits for its end. It is compared again through a descriptor that cannot come to mean another process.
+// kill kills a process and waits for it to exit. It compares the process again through a
+// descriptor, which can't refer to another process later.
 func kill(ctx context.Context, p process) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -152,7 +156,7 @@ func kill(ctx context.Context, p process) error {
 	if err != nil {
 		return fmt.Errorf("process %d: %w", p.pid, err)
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing was written
+	defer func() { _ = unix.Close(fd) }() // not written to
 	now, ok := readProcess(p.pid)
 	if !ok || strings.Join(now.args, "\x00") != strings.Join(p.args, "\x00") {
 		return nil
@@ -166,13 +170,13 @@ func kill(ctx context.Context, p process) error {
 		}
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("waiting for the end of process %d: %w", p.pid, err)
+			return fmt.Errorf("waiting for process %d to exit: %w", p.pid, err)
 		}
 		if n > 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d (%s) did not end after SIGKILL; see its state in /proc (D: waiting for a device) and reboot if need be", p.pid, p.args[0])
+	return fmt.Errorf("process %d (%s) did not exit after SIGKILL; see its state in /proc (D: waiting for a device), and reboot if necessary", p.pid, p.args[0])
 }
 
 // removeShimSockets removes the sockets that the shims' bundles name.
@@ -189,7 +193,7 @@ func removeShimSockets(socket string) error {
 			continue
 		}
 		path := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
-		if filepath.Base(filepath.Dir(path)) != "s" { // the folder of shims' sockets, and no other
+		if filepath.Base(filepath.Dir(path)) != "s" { // only in the folder of shims' sockets
 			continue
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
-// podSlice is what a kubelet with the cgroup driver systemd makes for all pods.
+// podSlice is the slice that a kubelet with the systemd cgroup driver creates for all pods.
 const podSlice = "kubepods.slice"
 
 // StopPodSlice ends the slice of pods on a host with systemd, which keeps it when the last pod is
@@ -26,7 +26,8 @@ func StopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemc
 	if _, err := os.Stat(datadir.Kubelet.In(dataDir)); err != nil || !systemd.Booted() {
 		return nil
 	}
-	// In cgroup v1 the kubelet makes the same tree in every hierarchy, of which systemd knows some only.
+	// In cgroup v1 the kubelet creates the same tree in every hierarchy, and systemd knows only some
+	// of them.
 	legacy, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", podSlice))
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func StopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemc
 			return err
 		}
 		if len(left) > 0 {
-			log.Warn("the slice of pods is kept: another kubelet's pods run in it", slog.String("cgroup", root), slog.Any("processes", left))
+			log.Warn("keeping the slice of pods, because another kubelet's pods run in it", slog.String("cgroup", root), slog.Any("processes", left))
 			return nil
 		}
 	}
@@ -58,12 +59,12 @@ func StopPodSlice(ctx context.Context, dataDir string, systemctl systemd.Systemc
 	return nil
 }
 
-// processesIn lists the processes in a cgroup and those below it.
+// processesIn lists the processes in a cgroup and its descendants.
 func processesIn(root string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile, or never there
+			return nil // removed meanwhile, or never created
 		}
 		if err != nil || d.Name() != "cgroup.procs" {
 			return err
@@ -78,7 +79,8 @@ func processesIn(root string) ([]string, error) {
 	return all, err
 }
 
-// removeEmptyCgroups removes a cgroup and those below it. The kernel refuses those that hold a process.
+// removeEmptyCgroups removes a cgroup and its descendants. The kernel refuses to remove one with a
+// process.
 func removeEmptyCgroups(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -92,7 +94,7 @@ func removeEmptyCgroups(root string) error {
 	}
 	for _, d := range slices.Backward(dirs) {
 		if err := syscall.Rmdir(d); err != nil && !errors.Is(err, syscall.ENOENT) {
-			return fmt.Errorf("remove cgroup %s: %w; a pod's process is left in it, see its cgroup.procs", d, err)
+			return fmt.Errorf("remove cgroup %s: %w; it still has a pod's process, see its cgroup.procs", d, err)
 		}
 	}
 	return nil

@@ -17,46 +17,49 @@ import (
 )
 
 const (
-	// renewInterval is how often certificates are looked at while the control plane runs. They are renewed with four months left.
+	// renewInterval is how often certificates are checked while the control plane runs. They are
+	// renewed with four months left.
 	renewInterval = 24 * time.Hour
-	// restartTimeout bounds the wait for one component to become ready again: an etcd that replays a long log.
+	// restartTimeout bounds the wait for a component to become ready again, e.g. an etcd that replays
+	// a long log.
 	restartTimeout = 5 * time.Minute
 )
 
-// renewal renews certificates while the control plane runs and restarts, one after the other, the
-// components whose certificates are others than those they were started with.
+// renewal renews certificates while the control plane runs and restarts, one by one, the components
+// whose certificates have changed since they were started.
 //
-// In v1.37 all of them would read changed files again: serving certificates are watched, etcd reads
-// its own at each handshake, and client-go looks every five minutes at the files that a kubeconfig
-// names. The restart does not hang on that: the kubelet's part is behind a feature gate, and the
-// API server, the controller manager and the scheduler hold a certificate for themselves that only
-// a restart replaces (k8s.io/apiserver, serving_with_loopback.go: three years). It costs about 15 s
-// of the API, half of them for etcd to take leave of its clients, once in eight months; pods stay.
-// regiond's own client is what follows its files without a restart.
+// In v1.37 all of them would reload changed files: serving certificates are watched, etcd reads its
+// own at each handshake, and client-go checks the files that a kubeconfig names every five minutes.
+// Components are restarted nevertheless: the kubelet's part is behind a feature gate, and the API
+// server, the controller manager and the scheduler have a certificate for themselves that only a
+// restart replaces (k8s.io/apiserver, serving_with_loopback.go: three years). This makes the API
+// unavailable for about 15 s once in eight months, half of which etcd spends on disconnecting its
+// clients; pods stay. regiond's own client follows its files without a restart.
 type renewal struct {
 	clock clock.Clock
 	log   *slog.Logger
-	// renew issues what is due and names it.
+	// renew renews certificates that are due and returns their names.
 	renew func() ([]string, error)
-	// publish writes files that hold copies of certificates.
+	// publish writes files that contain copies of certificates.
 	publish func() error
-	// users of certificates in their order of start.
+	// users of certificates in the order in which they start.
 	users      []user
 	supervisor interface {
 		// Restart returns when a new process of the component is ready.
 		Restart(ctx context.Context, component string) error
 	}
-	// startedWith are the serial numbers that each component was started with.
+	// startedWith has the serial numbers of the certificates that each component was started with.
 	startedWith map[string][]string
 }
 
-// user is a component and the certificates it is configured with.
+// user is a component with the certificates in its configuration.
 type user struct {
 	component string
 	pairs     []pki.Pair
 }
 
-// users says which component is configured with which certificates; see package config. containerd has none.
+// users lists the certificates in each component's configuration; see package config. containerd
+// has none.
 func users(c config.Certificates) []user {
 	return []user{
 		{"etcd", []pki.Pair{c.EtcdServer, c.EtcdPeer}},
@@ -68,7 +71,7 @@ func users(c config.Certificates) []user {
 	}
 }
 
-// newRenewal is called between the issue of certificates and the start of the components.
+// newRenewal is called after certificates are issued and before the components start.
 func (c *Cluster) newRenewal() (*renewal, error) {
 	r := &renewal{
 		clock: c.config.Clock, log: c.config.Log,
@@ -82,7 +85,8 @@ func (c *Cluster) newRenewal() (*renewal, error) {
 	return r, err
 }
 
-// run looks every day until the context ends. The first look is the start itself, which issues before anything runs.
+// run checks every day until the context ends. There is no check at the start, which issues
+// certificates before anything runs.
 func (r *renewal) run(ctx context.Context) {
 	for {
 		select {
@@ -90,19 +94,20 @@ func (r *renewal) run(ctx context.Context) {
 			return
 		case <-r.clock.After(renewInterval):
 		}
-		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.log.Error("certificates are not all renewed and in use; `regiond status` shows which ends first", slog.Duration("retryIn", renewInterval), slog.Any("error", err))
+		if err := r.check(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("renew certificates; `regiond status` shows which one expires first", slog.Duration("retryIn", renewInterval), slog.Any("error", err))
 		}
 	}
 }
 
-// look renews what is due and restarts those that use it. What it could not do is left for the next look.
-func (r *renewal) look(ctx context.Context) error {
+// check renews certificates that are due and restarts their users. Failures are retried at the next
+// check.
+func (r *renewal) check(ctx context.Context) error {
 	renewed, err := r.renew()
 	if len(renewed) > 0 {
 		r.log.Info("certificates renewed", slog.Any("certificates", renewed))
 	}
-	// What could be renewed is to be used, whatever else failed.
+	// Use the certificates that were renewed, even if others failed.
 	err = errors.Join(err, r.publish())
 	now, failed := serials(r.users)
 	if failed != nil {
@@ -111,7 +116,7 @@ func (r *renewal) look(ctx context.Context) error {
 	for _, component := range outdated(r.users, r.startedWith, now) {
 		r.log.Info("restarting a component for its renewed certificates", slog.String("component", component))
 		if failed := r.restart(ctx, component); failed != nil {
-			return errors.Join(err, failed) // no more of them go down while one does not come back
+			return errors.Join(err, failed) // stop no other component while one does not come back
 		}
 		r.startedWith[component] = now[component]
 	}
@@ -124,7 +129,8 @@ func (r *renewal) restart(ctx context.Context, component string) error {
 	return r.supervisor.Restart(ctx, component)
 }
 
-// outdated names, in their order of start, the components that were started with other certificates than there are now.
+// outdated returns the components whose certificates have changed since they were started, in the
+// order in which they start.
 func outdated(users []user, startedWith, now map[string][]string) []string {
 	var out []string
 	for _, u := range users {
@@ -135,7 +141,7 @@ func outdated(users []user, startedWith, now map[string][]string) []string {
 	return out
 }
 
-// serials reads the serial numbers of the certificates that each component is configured with.
+// serials reads the serial numbers of the certificates in each component's configuration.
 func serials(users []user) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, u := range users {
@@ -146,7 +152,7 @@ func serials(users []user) (map[string][]string, error) {
 			}
 			block, _ := pem.Decode(content)
 			if block == nil {
-				return nil, fmt.Errorf("certificate of %s: %s holds no PEM block", u.component, pair.CertFile)
+				return nil, fmt.Errorf("certificate of %s: %s has no PEM block", u.component, pair.CertFile)
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {

@@ -23,11 +23,12 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// issuedAgo is how old a seed's first certificates are: valid, and due since eight weeks.
+// issuedAgo is the age of a seed's first certificates: still valid, but due for eight weeks.
 const issuedAgo = 300 * 24 * time.Hour
 
-// renewalClock is the time of a regiond's PKI and of its daily look at certificates. A first start issues certificates that are
-// issuedAgo old; SIGUSR1 brings the PKI's time to the present and makes a day pass.
+// renewalClock is the clock of a regiond's PKI and of its daily check of certificates. A first
+// start issues certificates that are issuedAgo old; SIGUSR1 sets the PKI's clock to the present and
+// advances the daily check by a day.
 type renewalClock struct {
 	behind atomic.Int64 // nanoseconds
 	days   *clocktesting.FakeClock
@@ -51,7 +52,7 @@ func newRenewalClock(dataDir string) *renewalClock {
 
 func (c *renewalClock) now() time.Time { return time.Now().Add(-time.Duration(c.behind.Load())) }
 
-// served prints the serial numbers of the certificates that servers show.
+// served prints the serial numbers of the certificates that servers present.
 func served(addresses []string) error {
 	for _, a := range addresses {
 		conn, err := tls.Dial("tcp", a, &tls.Config{InsecureSkipVerify: true})
@@ -72,7 +73,7 @@ func (s *seed) testRenewal(t *testing.T) {
 	pods, before := s.containers(t), s.components()
 	old := strings.Fields(s.part(t, append([]string{"served"}, addresses...)...))
 	if want := s.issued(t, files); !slices.Equal(old, want) {
-		t.Errorf("before: served are %v, issued %v", old, want)
+		t.Errorf("before: got %v served, want the issued %v", old, want)
 	}
 	began := time.Now()
 	if err := s.regiond.Process.Signal(syscall.SIGUSR1); err != nil {
@@ -87,21 +88,21 @@ func (s *seed) testRenewal(t *testing.T) {
 		return nil
 	})
 	t.Logf("renewed and restarted in %.1f s", time.Since(began).Seconds())
-	// One at a time, in their order of start.
+	// One at a time, in the order in which they start.
 	restarted := slices.DeleteFunc(s.components(), func(c supervisor.Component) bool { return c.Name == "containerd" })
 	for i, c := range restarted {
 		if c.Restarts != 1 || i > 0 && c.Since.Before(restarted[i-1].Since) {
-			t.Errorf("%d restarts of %s, the last at %s, after %s", c.Restarts, c.Name, c.Since, restarted[max(0, i-1)].Name)
+			t.Errorf("got %d restarts of %s, the last at %s; want one, after that of %s", c.Restarts, c.Name, c.Since, restarted[max(0, i-1)].Name)
 		}
 	}
 	now := strings.Fields(s.part(t, append([]string{"served"}, addresses...)...))
 	for i, serial := range now {
 		if slices.Contains(old, serial) {
-			t.Errorf("%s still shows certificate %s", addresses[i], serial)
+			t.Errorf("%s still presents certificate %s", addresses[i], serial)
 		}
 	}
 	if want := s.issued(t, files); !slices.Equal(now, want) {
-		t.Errorf("after: served are %v, issued %v", now, want)
+		t.Errorf("after: got %v served, want the issued %v", now, want)
 	}
 	s.eventually(t, time.Minute, func() error {
 		out, err := s.tryKubectl("get", "node", "seed", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status}")
@@ -131,7 +132,7 @@ func (s *seed) issued(t *testing.T, names []string) []string {
 			t.Fatal(err)
 		}
 		if time.Until(certificate.NotAfter) < 0 {
-			t.Errorf("%s has ended", n)
+			t.Errorf("%s has expired", n)
 		}
 		out = append(out, certificate.SerialNumber.Text(16))
 	}

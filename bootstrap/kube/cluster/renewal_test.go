@@ -33,19 +33,20 @@ func TestOutdated(t *testing.T) {
 		"all, in order":   {map[string][]string{"etcd": {"7", "8"}, "kube-apiserver": {"9", "a"}, "kubelet": {"b"}}, []string{"etcd", "kube-apiserver", "kubelet"}},
 	} {
 		if got := outdated(all, started, c.now); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }
 
-// A certificate added to the configuration must not be forgotten here, nor the order of start.
+// Every certificate in the configuration has a user, and users are in the order in which they
+// start.
 func TestUsers(t *testing.T) {
 	var c config.Certificates
 	fields := reflect.ValueOf(&c).Elem()
 	for i := range fields.NumField() {
 		fields.Field(i).Set(reflect.ValueOf(pki.Pair{CertFile: fields.Type().Field(i).Name}))
 	}
-	used := map[string]bool{"Admin": true} // regiond's own, which client-go reads again, and the operator's
+	used := map[string]bool{"Admin": true} // regiond's own, which client-go reloads, and the operator's
 	var order []string
 	for _, u := range users(c) {
 		order = append(order, u.component)
@@ -54,7 +55,7 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	if len(used) != fields.NumField() {
-		t.Errorf("in use are %v of %d certificates", used, fields.NumField())
+		t.Errorf("got %v in use, want all %d certificates", used, fields.NumField())
 	}
 	cluster := testCluster(t)
 	cluster.node = config.Node{Name: "seed", Address: cluster.config.Address, PKI: cluster.config.PKI, DataDir: t.TempDir()}
@@ -65,11 +66,11 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	if !slices.Equal(order, want) {
-		t.Errorf("order %v, want %v", order, want)
+		t.Errorf("got the order %v, want %v", order, want)
 	}
 }
 
-// fakeSupervisor remembers restarts; those of broken fail.
+// fakeSupervisor records restarts; that of the broken component fails.
 type fakeSupervisor struct {
 	restarts chan string
 	broken   string
@@ -83,7 +84,7 @@ func (f *fakeSupervisor) Restart(_ context.Context, component string) error {
 	return nil
 }
 
-// take returns the restarts so far.
+// take returns the restarts since the last call.
 func (f *fakeSupervisor) take() []string {
 	var out []string
 	for {
@@ -96,7 +97,7 @@ func (f *fakeSupervisor) take() []string {
 	}
 }
 
-// renewing is a renewal of real certificates below a real PKI, on the fake clock's time.
+// renewing returns a renewal of real certificates in a real PKI, with the fake clock.
 func renewing(t *testing.T, clock *clocktesting.FakeClock) (*renewal, *fakeSupervisor, *Cluster) {
 	t.Helper()
 	keys, err := pki.Load(filepath.Join(t.TempDir(), "pki"), pki.WithClock(clock.Now))
@@ -127,7 +128,7 @@ func TestRenewalRunsForYears(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := clocktesting.NewFakeClock(began)
 	r, f, c := renewing(t, clock)
-	// The enrollment API's, which is issued later and by another user of the PKI.
+	// The enrollment API's certificate, which is issued later by another user of the PKI.
 	if _, err := c.config.PKI.Cluster.Issue("enroll", pki.Request{CN: "regiond-enroll", Usages: pki.Server}); err != nil {
 		t.Fatal(err)
 	}
@@ -136,11 +137,11 @@ func TestRenewalRunsForYears(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.run(ctx) }()
-	wait := func() { // until the loop sleeps again
+	wait := func() { // waits until the loop sleeps again
 		deadline := time.Now().Add(20 * time.Second)
 		for !clock.HasWaiters() {
 			if time.Now().After(deadline) {
-				t.Fatal("the loop does not wait for its next look")
+				t.Fatal("the loop does not wait for its next check")
 			}
 			runtime.Gosched()
 		}
@@ -176,32 +177,33 @@ func TestRenewalAfterFailures(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	r, f, c := renewing(t, clock)
 	clock.Step(250 * 24 * time.Hour)
-	// A component that does not come back: those after it are left running with what they have.
+	// If a component does not come back, those after it keep running with their old certificates.
 	f.broken = "kube-apiserver"
-	if err := r.look(t.Context()); err == nil {
-		t.Error("nothing told of a component that did not come back")
+	if err := r.check(t.Context()); err == nil {
+		t.Error("got no error for a component that did not come back")
 	}
 	if got := f.take(); !slices.Equal(got, inOrder[:2]) {
 		t.Errorf("restarted %v", got)
 	}
-	// The next look goes on from there, also when nothing is due any more.
+	// The next check continues from there, even if nothing is due any more.
 	f.broken = ""
-	if err := r.look(t.Context()); err != nil {
+	if err := r.check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if got := f.take(); !slices.Equal(got, inOrder[1:]) {
 		t.Errorf("restarted %v", got)
 	}
-	// The operator's kubeconfig holds a copy.
+	// The operator's kubeconfig contains a copy.
 	content, err := os.ReadFile(datadir.AdminKubeconfig.In(c.config.DataDir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	certificate, err := os.ReadFile(c.node.Certificates.Admin.CertFile)
 	if err != nil || !strings.Contains(string(content), base64.StdEncoding.EncodeToString(certificate)) {
-		t.Errorf("%s does not hold the renewed certificate (%v)", datadir.AdminKubeconfig.In(c.config.DataDir), err)
+		t.Errorf("%s does not contain the renewed certificate (%v)", datadir.AdminKubeconfig.In(c.config.DataDir), err)
 	}
-	// One certificate that can't be renewed, and a kubeconfig that can't be written: the others are used all the same.
+	// If a certificate can't be renewed and a kubeconfig can't be written, the other certificates are
+	// used nevertheless.
 	clock.Step(250 * 24 * time.Hour)
 	renew := r.renew
 	r.renew = func() ([]string, error) {
@@ -209,7 +211,7 @@ func TestRenewalAfterFailures(t *testing.T) {
 		return names, errors.Join(err, errors.New("one could not"))
 	}
 	r.publish = func() error { return errors.New("disk full") }
-	if err := r.look(t.Context()); err == nil || err.Error() != "one could not\ndisk full" {
+	if err := r.check(t.Context()); err == nil || err.Error() != "one could not\ndisk full" {
 		t.Errorf("%v", err)
 	}
 	if got := f.take(); !slices.Equal(got, inOrder) {

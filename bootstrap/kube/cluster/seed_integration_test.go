@@ -23,11 +23,11 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// seed is a seed host in namespaces of its own, and the regiond that runs there.
+// seed is a seed host in its own namespaces, and the regiond that runs there.
 type seed struct {
 	dir, data string
-	keeper    *exec.Cmd // holds the namespaces
-	namespace string    // of mounts, to recognise processes by
+	keeper    *exec.Cmd // keeps the namespaces
+	namespace string    // of mounts, to recognize processes by
 	had       map[string]bool
 
 	regiond *exec.Cmd
@@ -41,7 +41,7 @@ type seed struct {
 
 func newSeed(t *testing.T) *seed {
 	t.Helper()
-	// Not below /tmp, which may be a small tmpfs; containerd's overlays need a disk.
+	// Not below /tmp, which may be a small tmpfs: containerd's overlays need a disk.
 	dir, err := os.MkdirTemp("/var/tmp", "regiond-it-")
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func newSeed(t *testing.T) *seed {
 		_, err := os.Stat(d)
 		s.had[d] = err == nil
 	}
-	// regiond has a kubectl command of its own; the applet is chosen by name.
+	// regiond has its own kubectl command; the applet is chosen by name.
 	if err := os.Symlink(*regiond, s.kubectlPath()); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func newSeed(t *testing.T) *seed {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("making a host: %q %v", line, err)
+		t.Fatalf("setting up a host: %q %v", line, err)
 	}
 	if s.namespace, err = os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", s.keeper.Process.Pid)); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func executable(t *testing.T) string {
 func (s *seed) showLogs(t *testing.T) {
 	logs, _ := filepath.Glob(filepath.Join(s.data, "log", "*.log"))
 	for _, l := range append(logs, filepath.Join(s.dir, "regiond.log")) {
-		b, _ := os.ReadFile(l) // best effort: the test has failed already
+		b, _ := os.ReadFile(l) // best effort: the test has already failed
 		lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 		t.Logf("%s:\n%s", filepath.Base(l), strings.Join(lines[max(0, len(lines)-15):], "\n"))
 	}
@@ -132,10 +132,10 @@ func (s *seed) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
-	// nsenter execs: the process is regiond itself.
+	// nsenter execs, so the process is regiond itself.
 	s.regiond = exec.Command("nsenter", s.namespaceArgs([]string{executable(t), "part", "run", s.data, *regiond})...)
 	s.regiond.Stderr = log
-	// Company hosts have a proxy in their environment. This one answers nothing.
+	// Hosts in companies have a proxy in their environment. This one does not respond.
 	s.regiond.Env = append(os.Environ(), "HTTPS_PROXY=http://10.255.0.250:3128", "http_proxy=http://10.255.0.250:3128")
 	out, err := s.regiond.StdoutPipe()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *seed) start(t *testing.T) {
 	}()
 }
 
-// kill ends regiond as a crash would.
+// kill kills regiond, as a crash would.
 func (s *seed) kill(t *testing.T) {
 	t.Helper()
 	if err := s.regiond.Process.Kill(); err != nil {
@@ -223,7 +223,7 @@ func (s *seed) eventually(t *testing.T, timeout time.Duration, f func() error) {
 	}
 }
 
-// enter runs a program on the seed host and returns what it prints.
+// enter runs a program on the seed host and returns its output.
 func (s *seed) enter(args ...string) (string, error) {
 	out, err := exec.Command("nsenter", s.namespaceArgs(args)...).CombinedOutput()
 	return string(out), err
@@ -274,7 +274,7 @@ func (s *seed) containers(t *testing.T) []string {
 	return lines
 }
 
-// cgroupRoot is the cgroup of this cluster's pods.
+// cgroupRoot returns the cgroup of this cluster's pods.
 func (s *seed) cgroupRoot(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(s.data, "config", "kubelet.yaml"))
@@ -286,7 +286,7 @@ func (s *seed) cgroupRoot(t *testing.T) string {
 			return root
 		}
 	}
-	t.Fatal("the kubelet was given no cgroup of its own; this test is for hosts without systemd")
+	t.Fatal("the kubelet has no cgroup of its own; this test is for hosts without systemd")
 	return ""
 }
 
@@ -297,12 +297,12 @@ func (s *seed) pid(t *testing.T, component string) int {
 			return c.PID
 		}
 	}
-	t.Fatalf("%s does not run", component)
+	t.Fatalf("%s is not running", component)
 	return 0
 }
 
-// processes lists those on the seed host whose command line starts with a text, or contains it after a slash. Pods have mount
-// namespaces of their own; they are found through their shims.
+// processes lists the processes on the seed host whose command line starts with a text, or contains
+// it after a slash. Pods have their own mount namespaces and are found through their shims.
 func (s *seed) processes(t *testing.T, text string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -318,7 +318,7 @@ func (s *seed) processes(t *testing.T, text string) []int {
 		}
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			continue // ended
+			continue // exited
 		}
 		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
 		if fields[0] == "Z" {

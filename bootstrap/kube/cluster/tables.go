@@ -13,10 +13,10 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// Looking for the tables is one netlink request.
+// A check of the tables is one netlink request.
 const tablesInterval = 2 * time.Second
 
-// proxySettles is how long a new kube-proxy is given to write its table.
+// proxySettles is how long a new kube-proxy has to write its table.
 const proxySettles = 10 * time.Second
 
 const proxyComponent = "kube-proxy"
@@ -30,7 +30,7 @@ type tables struct {
 	failure error
 }
 
-// problem says what is missing and since when, empty when nothing is.
+// problem says what is missing and since when, empty if nothing is.
 func (t *tables) problem() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,14 +38,14 @@ func (t *tables) problem() string {
 		return ""
 	}
 	text := fmt.Sprintf("nftables tables missing since %s: %s; pods and Services can't be reached. Something removed them, e.g. a reload of "+
-		"the host's firewall that flushes the ruleset; they are being written again", t.since.Format(time.RFC3339), strings.Join(t.missing, ", "))
+		"the host's firewall that flushes the ruleset; they are being restored", t.since.Format(time.RFC3339), strings.Join(t.missing, ", "))
 	if t.failure != nil {
 		text += ", which failed: " + t.failure.Error()
 	}
 	return text
 }
 
-// note records what is missing and tells whether that has changed.
+// note records what is missing and reports whether that has changed.
 func (t *tables) note(missing []string, now time.Time) (changed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,7 +63,8 @@ func (t *tables) fail(err error) {
 	t.failure = err
 }
 
-// missingTables decides which tables should be there and are not. kube-proxy writes its own some time after it was started.
+// missingTables returns the tables that should exist but do not. kube-proxy writes its own some
+// time after its start.
 func missingTables(present []string, own string, proxy supervisor.Component, now time.Time) []string {
 	var missing []string
 	if !slices.Contains(present, own) {
@@ -75,7 +76,7 @@ func missingTables(present []string, own string, proxy supervisor.Component, now
 	return missing
 }
 
-// keepTables puts tables back that were removed, until the context ends.
+// keepTables restores removed tables until the context ends.
 func (c *Cluster) keepTables(ctx context.Context) {
 	ticker := time.NewTicker(tablesInterval)
 	defer ticker.Stop()
@@ -87,7 +88,7 @@ func (c *Cluster) keepTables(ctx context.Context) {
 		}
 		if err := c.repairTables(ctx); err != nil && ctx.Err() == nil {
 			c.tables.fail(err)
-			c.config.Log.Error("nftables tables not put back; trying again", slog.Any("error", err))
+			c.config.Log.Error("restore nftables tables; retrying", slog.Any("error", err))
 		}
 	}
 }
@@ -100,9 +101,9 @@ func (c *Cluster) repairTables(ctx context.Context) error {
 	missing := missingTables(present, config.MasqueradeTable(c.node.ID), c.component(proxyComponent), time.Now())
 	if c.tables.note(missing, time.Now()) {
 		if len(missing) > 0 {
-			c.config.Log.Warn("nftables tables are missing; putting them back", slog.Any("tables", missing))
+			c.config.Log.Warn("nftables tables are missing; restoring them", slog.Any("tables", missing))
 		} else {
-			c.config.Log.Info("nftables tables are there again")
+			c.config.Log.Info("nftables tables are restored")
 		}
 	}
 	if slices.Contains(missing, config.MasqueradeTable(c.node.ID)) {
@@ -113,8 +114,8 @@ func (c *Cluster) repairTables(ctx context.Context) error {
 	if !slices.Contains(missing, proxyTable) {
 		return nil
 	}
-	// A running kube-proxy believes what it wrote to be there, and writes all of it only at its start
-	// (its full syncs are an hour apart).
+	// A running kube-proxy assumes that its rules still exist, and writes all of them only at its
+	// start (its full syncs are an hour apart).
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return c.supervisor.Restart(ctx, proxyComponent)

@@ -28,7 +28,7 @@ func TestMissingTables(t *testing.T) {
 		{"another region's does not count", []string{"regiond-99999999", "kube-proxy"}, proxy(true, time.Hour), []string{own}},
 		{"kube-proxy has just started", []string{own}, proxy(true, time.Second), nil},
 		{"kube-proxy is starting", []string{own}, proxy(false, time.Hour), nil},
-		{"kube-proxy does not run", []string{own}, supervisor.Component{}, nil},
+		{"kube-proxy is not running", []string{own}, supervisor.Component{}, nil},
 	} {
 		if got := missingTables(c.present, own, c.proxy, now); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
@@ -39,11 +39,11 @@ func TestMissingTables(t *testing.T) {
 func TestProblemSaysWhatIsMissingSinceWhen(t *testing.T) {
 	var w tables
 	if p := w.problem(); p != "" {
-		t.Errorf("before anything is missing: %q", p)
+		t.Errorf("before anything is missing: got %q, want nothing", p)
 	}
 	first := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 	if !w.note([]string{"regiond-0a1b2c3d", "kube-proxy"}, first) || w.note([]string{"regiond-0a1b2c3d", "kube-proxy"}, first.Add(time.Second)) {
-		t.Error("a change is told other than once")
+		t.Error("got a change reported other than once")
 	}
 	w.note([]string{"kube-proxy"}, first.Add(time.Minute))
 	w.fail(errors.New("nft: permission denied"))
@@ -54,6 +54,6 @@ func TestProblemSaysWhatIsMissingSinceWhen(t *testing.T) {
 	}
 	w.note(nil, first.Add(time.Hour))
 	if p := w.problem(); p != "" {
-		t.Errorf("after they are there again: %q", p)
+		t.Errorf("after they are restored: got %q, want nothing", p)
 	}
 }

@@ -23,11 +23,11 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// Teardown removes from the host what a control plane with this data directory has left running or
-// set up: its processes, its pods (recognised by their shims, which carry the path of our
-// containerd's socket), mounts, network devices, nftables tables, cgroups and folders outside the
-// data directory. The control plane must have been stopped. The data directory itself is left to
-// the caller. Everything is tried; the error lists what could not be done. It may be repeated.
+// Teardown removes from the host everything that a control plane with this data directory has left
+// behind: its processes, its pods (recognized by their shims, whose arguments contain the path of
+// our containerd's socket), mounts, network devices, nftables tables, cgroups and folders outside
+// the data directory. The control plane must have been stopped. The data directory itself is left
+// to the caller. It attempts every step, and the error lists those that failed. It may be repeated.
 func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 	id, landed, err := identify(dataDir)
 	if err != nil {
@@ -38,10 +38,10 @@ func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 		what string
 		do   func() error
 	}{
-		{"ending components", func() error {
+		{"stopping components", func() error {
 			return supervisor.EndLeftovers(ctx, datadir.Run.In(dataDir), 15*time.Second, log)
 		}},
-		{"ending pods", func() error { return endPods(ctx, config.ContainerdSocket(dataDir), log) }},
+		{"killing pods", func() error { return killPods(ctx, config.ContainerdSocket(dataDir), log) }},
 		{"releasing pods' networks", func() error { return releaseNetworks(ctx, dataDir) }},
 		{"unmounting", func() error {
 			return unmountBelow(datadir.Kubelet.In(dataDir), datadir.Containerd.In(dataDir))
@@ -57,9 +57,9 @@ func Teardown(ctx context.Context, dataDir string, log *slog.Logger) error {
 	return all
 }
 
-// identify finds out whose control plane it is: the ID that names on the host carry, empty when no
-// start came that far, and whether an earlier version has started it last, which left no mark. It
-// does not create a PKI as pki.Load would.
+// identify identifies the control plane: the ID in names on the host, empty if no start got that
+// far, and whether an earlier version, which wrote no mark, started it last. Unlike pki.Load, it
+// does not create a PKI.
 func identify(dataDir string) (id string, landed bool, err error) {
 	owner, err := datadir.ReadOwner(dataDir)
 	if err == nil {
@@ -71,13 +71,13 @@ func identify(dataDir string) (id string, landed bool, err error) {
 	}
 	p, err := pki.Load(dir)
 	if err != nil {
-		return "", true, fmt.Errorf("finding out the region's ID: %w", err)
+		return "", true, fmt.Errorf("reading the region's ID: %w", err)
 	}
 	return datadir.Owner{UID: p.UID()}.ID(), true, nil
 }
 
-// releaseNetworks has the CNI plugins undo what they did for pods: addresses, and rules for host
-// ports in a table shared with others.
+// releaseNetworks has the CNI plugins release pods' addresses, and rules for host ports in a table
+// that other regions share.
 func releaseNetworks(ctx context.Context, dataDir string) error {
 	conf, err := libcni.NetworkConfFromFile(datadir.CNI.In(dataDir, "10-"+config.Network+".conflist"))
 	if err != nil {
@@ -94,11 +94,11 @@ func releaseNetworks(ctx context.Context, dataDir string) error {
 	}
 	var all error
 	for _, a := range attachments {
-		// The cache is the host's: other regions' pods are in it, too.
+		// The cache is shared by the host, so it also has other regions' pods.
 		if a.Network != config.Network || !bytes.Contains(a.Config, []byte(strconv.Quote(datadir.CNI.In(dataDir, "ipam")))) {
 			continue
 		}
-		// No namespace: it is gone with the pod. Plugins must cope (CNI spec, DEL).
+		// No namespace, because it was removed with the pod. Plugins must cope with that (CNI spec, DEL).
 		runtime := &libcni.RuntimeConf{ContainerID: a.ContainerID, IfName: a.IfName, Args: a.CniArgs, CapabilityArgs: a.CapabilityArgs}
 		all = errors.Join(all, cni.DelNetworkList(ctx, conf, runtime))
 	}
@@ -117,14 +117,15 @@ func unmountBelow(folders ...string) error {
 		if errors.Is(err, unix.EBUSY) {
 			err = unix.Unmount(points[i], unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
 		}
-		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: no mount point any more
+		if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: no longer a mount point
 			all = errors.Join(all, fmt.Errorf("unmounting %s: %w", points[i], err))
 		}
 	}
 	return all
 }
 
-// MountsBelow lists the mount points that this process sees strictly below the folders, in order of mounting.
+// MountsBelow lists the mount points that this process sees strictly below the folders, in order of
+// mounting.
 func MountsBelow(folders ...string) ([]string, error) {
 	content, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -133,8 +134,8 @@ func MountsBelow(folders ...string) ([]string, error) {
 	return mountsBelow(string(content), folders), nil
 }
 
-// mountsBelow lists the mount points strictly below the folders, in order of mounting (proc_pid_mountinfo(5), field 5, in which
-// space, tab, newline and backslash are octal).
+// mountsBelow lists the mount points strictly below the folders, in order of mounting
+// (proc_pid_mountinfo(5), field 5, in which space, tab, newline and backslash are octal).
 func mountsBelow(mountinfo string, folders []string) []string {
 	decode := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var out []string
@@ -172,7 +173,7 @@ func removeCgroups(ctx context.Context, id string) error {
 	roots = append(roots, filepath.Join(cgroupMount, config.CgroupRoot(id)))
 	var all error
 	for _, root := range roots {
-		// The kernel needs a moment after the last process has ended.
+		// The kernel needs a moment after the last process has exited.
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Second, true, func(context.Context) (bool, error) {
 			last = removeTree(root)
@@ -185,7 +186,7 @@ func removeCgroups(ctx context.Context, id string) error {
 	return all
 }
 
-// removeTree removes a cgroup and those below it. Their files are not removed but vanish with them.
+// removeTree removes a cgroup and its descendants. Their files vanish with them.
 func removeTree(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

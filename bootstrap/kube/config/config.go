@@ -1,5 +1,6 @@
-// Package config says how the control plane's components are configured: pure functions from a Node to argument vectors and
-// configuration files. It imports none of the components, so that its tests and its users never link Kubernetes.
+// Package config renders the configuration of the control plane's components: pure functions from a
+// Node to argument vectors and configuration files. It imports none of the components, so that its
+// tests and users never link Kubernetes.
 package config
 
 import (
@@ -12,7 +13,7 @@ import (
 
 // Node is a control host: everything the components' configuration depends on.
 type Node struct {
-	// ID of the region, see datadir.Owner.
+	// ID of the region; see datadir.Owner.
 	ID string
 	// Name is the node's name, the host name.
 	Name string
@@ -24,16 +25,16 @@ type Node struct {
 	NodePodCIDR netip.Prefix
 	// ServiceCIDR is the range of Services' addresses.
 	ServiceCIDR netip.Prefix
-	// DataDir holds everything that regiond keeps on the host.
+	// DataDir holds all of regiond's persistent data on the host.
 	DataDir string
-	// PayloadDir holds runc, the shim and the CNI plugins.
+	// PayloadDir has runc, the shim and the CNI plugins.
 	PayloadDir string
 	// SandboxImage is the image that holds a pod's namespaces open.
 	SandboxImage string
-	// PKI locates the authorities' files; Certificates those they have issued.
+	// PKI locates the authorities' files; Certificates those of the issued certificates.
 	PKI          *pki.PKI
 	Certificates Certificates
-	// Host is what was found out about the host.
+	// Host has the detected properties of the host.
 	Host Host
 }
 
@@ -44,7 +45,8 @@ type Certificates struct {
 	ControllerManager, Scheduler, Kubelet, KubeletClient, Proxy, Admin pki.Pair
 }
 
-// Host is what the components' configuration depends on and that differs between hosts.
+// Host has the properties that differ between hosts and that the components' configuration depends
+// on.
 type Host struct {
 	// CgroupV2 is true when /sys/fs/cgroup is the unified hierarchy.
 	CgroupV2 bool
@@ -52,15 +54,17 @@ type Host struct {
 	Systemd bool
 	// LowerOOMScore is true when a process may lower its OOM score: it has CAP_SYS_RESOURCE.
 	LowerOOMScore bool
-	// CgroupRoot is the cgroup below which pods' cgroups are made. It is / with systemd, whose slices are the host's, and the
-	// cluster's own without, so that several clusters on one kernel do not take each other's pods for leftovers.
+	// CgroupRoot is the parent cgroup of pods' cgroups. It is / with systemd, whose slices belong to
+	// the host. Without systemd it is the cluster's own, so that several clusters on one kernel do not
+	// treat each other's pods as leftovers.
 	CgroupRoot string
 }
 
-// Ports that the components listen on. All but the API server's, the registry's and the kubelet's are on the loopback address.
+// Ports that the components listen on. All except for those of the API server, the registry and the
+// kubelet are on the loopback address.
 const (
 	APIServerPort         = 6443
-	RegistryPort          = 5443 // of regiond itself
+	RegistryPort          = 5443 // regiond's own
 	EtcdClientPort        = 2379
 	EtcdPeerPort          = 2380
 	KubeletPort           = 10250
@@ -74,52 +78,58 @@ const (
 // Domain is the DNS domain of the cluster's Services.
 const Domain = "cluster.local"
 
-// Network is the name of the pods' network in CNI. It is the same in all regions: host-local keeps its leases below this name.
+// Network is the name of the pods' network in CNI. It is the same in all regions: host-local stores
+// its leases under this name.
 const Network = "regiond"
 
-// What the control plane makes on the host carries the region's ID (datadir.Owner), so that regions
-// on one host never take each other's things for their own.
+// Names of the control plane's objects on the host contain the region's ID (datadir.Owner), so that
+// regions on one host never confuse each other's objects with their own.
 
-// Bridge is the network device that pods on the host are plugged into. An interface's name has at most 15 bytes (IFNAMSIZ).
+// Bridge returns the name of the network device that pods on the host are connected to. An
+// interface's name has at most 15 bytes (IFNAMSIZ).
 func Bridge(id string) string { return "regiond" + id }
 
-// MasqueradeTable is the nftables table that lets pods reach the outside with the host's address.
+// MasqueradeTable returns the name of the nftables table that lets pods reach the outside with the
+// host's address.
 func MasqueradeTable(id string) string { return "regiond-" + id }
 
-// CgroupRoot is the cgroup of all pods on a host without systemd.
+// CgroupRoot returns the cgroup of all pods on a host without systemd.
 func CgroupRoot(id string) string { return "/regiond-" + id }
 
-// URL is where the API server is reached.
+// URL returns the URL of the API server.
 func (n Node) URL() string {
 	return "https://" + netip.AddrPortFrom(n.Address, APIServerPort).String()
 }
 
-// EtcdURL is where etcd is reached, on this host only.
+// EtcdURL returns the URL of etcd, which is reachable on this host only.
 func (n Node) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", EtcdClientPort) }
 
-// ContainerdSocket is the path of containerd's socket.
+// ContainerdSocket returns the path of containerd's socket.
 func (n Node) ContainerdSocket() string { return ContainerdSocket(n.DataDir) }
 
-// ContainerdSocket is the path of containerd's socket below a data directory. Shims carry it in their arguments.
+// ContainerdSocket returns the path of containerd's socket below a data directory. Shims' arguments
+// contain it.
 func ContainerdSocket(dataDir string) string {
 	return datadir.Containerd.In(dataDir, "containerd.sock")
 }
 
-// Kubeconfig is the path of a component's kubeconfig.
+// Kubeconfig returns the path of a component's kubeconfig.
 func (n Node) Kubeconfig(component string) string {
 	return datadir.Config.In(n.DataDir, component+".kubeconfig")
 }
 
-// volumePlugins is the folder that the kubelet and the controller manager look for volume plugins in. There are none.
+// volumePlugins returns the folder in which the kubelet and the controller manager look for volume
+// plugins. There are none.
 func (n Node) volumePlugins() string { return datadir.Kubelet.In(n.DataDir, "volumeplugins") }
 
-// File is a configuration file to be written before the components start.
+// File is a configuration file that is written before the components start.
 type File struct {
 	Path    string
 	Content []byte
 }
 
-// Files are all configuration files except the one with the encryption key, which is written once.
+// Files returns all configuration files except for the one with the encryption key, which is
+// written only once.
 func (n Node) Files() ([]File, error) {
 	var files []File
 	for _, f := range []struct {

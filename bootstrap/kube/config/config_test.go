@@ -15,13 +15,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// hosts are the kinds of host that the configuration differs for.
+// hosts are the kinds of hosts with different configuration.
 var hosts = map[string]config.Host{
 	"systemd":  {CgroupV2: true, Systemd: true, LowerOOMScore: true, CgroupRoot: "/"},
 	"cgroupv1": {CgroupRoot: "/regiond-0a1b2c3d"},
 }
 
-// node has fixed paths: the PKI is made in a temporary folder, whose name is replaced in what is rendered.
+// node returns a node with fixed paths: the PKI is in a temporary folder, whose name is replaced in
+// the output.
 func node(t *testing.T, host config.Host) (config.Node, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +68,7 @@ func golden(t *testing.T, name, dir string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update writes it anew)", path, got, want)
+		t.Errorf("%s: got\n%s\nwant\n%s\n(go test -update rewrites it)", path, got, want)
 	}
 }
 
@@ -102,8 +103,8 @@ func TestEncryption(t *testing.T) {
 	golden(t, "encryption.yaml", "?", content)
 }
 
-// Secrets never appear in arguments, which every user of the host can read.
-func TestArgumentsHoldNoSecrets(t *testing.T) {
+// Arguments, which every user of the host can read, contain no secrets.
+func TestArgumentsHaveNoSecrets(t *testing.T) {
 	n, _ := node(t, hosts["systemd"])
 	for _, args := range [][]string{n.Etcd(), n.APIServer(), n.ControllerManager(), n.Kubelet()} {
 		for _, a := range args {

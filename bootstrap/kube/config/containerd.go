@@ -18,9 +18,9 @@ func (n Node) Containerd() []string {
 	return []string{"containerd", "--config", n.containerdFile(), "--log-level", "info"}
 }
 
-// containerdTemplate is version 4 of containerd's configuration (2.3 and later). Everything of this
-// containerd lives below the data directory, also pods' network namespaces and CNI's results, so
-// that a reset knows what is ours and another containerd on the host is not met.
+// containerdTemplate is version 4 of containerd's configuration (2.3 and later). All files of this
+// containerd, including pods' network namespaces and CNI's results, are below the data directory,
+// so that a reset knows them and they never collide with another containerd on the host.
 var containerdTemplate = template.Must(template.New("containerd.toml").Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(`version = 4
 root = {{quote .Root}}
 state = {{quote .State}}
@@ -92,29 +92,30 @@ func (n Node) containerd() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Registries is the folder that tells containerd where registries are.
+// Registries returns the folder with containerd's configuration of registries.
 func (n Node) Registries() string { return datadir.Config.In(n.DataDir, "registries") }
 
-// RegistryDir is the part of it that is about regiond's own registry.
+// RegistryDir returns its subfolder for regiond's own registry.
 func (n Node) RegistryDir() string { return filepath.Join(n.Registries(), oci.Registry) }
 
 func (n Node) registryFile() string { return filepath.Join(n.RegistryDir(), "hosts.toml") }
 
-// registryTemplate says where regiond's registry of component images is (containerd, docs/hosts.md). The keys before any
-// table speak of the registry itself; there is no mirror, and no other place to fall back to.
+// registryTemplate configures regiond's registry of component images (containerd, docs/hosts.md).
+// The keys before any table concern the registry itself; there is no mirror or fallback.
 var registryTemplate = template.Must(template.New("hosts.toml").Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(`server = {{quote .Server}}
 capabilities = ["pull", "resolve"]
 ca = {{quote .CA}}
 client = [[{{quote .Certificate}}, {{quote .Key}}]]
 `))
 
-// registry is read by containerd at each pull, and the certificate with it: a renewed one needs no restart.
+// registry renders the file that containerd reads at each pull, together with the certificate: a
+// renewed one needs no restart.
 func (n Node) registry() ([]byte, error) {
 	var b bytes.Buffer
 	err := registryTemplate.Execute(&b, map[string]any{
 		"Server": "https://" + netip.AddrPortFrom(n.Address, RegistryPort).String(),
 		"CA":     n.PKI.Cluster.CertFile(),
-		// The registry wants a certificate of the region's authority for clients; this is the host's own.
+		// The registry requires a client certificate of the region's authority; this is the host's own.
 		"Certificate": n.Certificates.KubeletClient.CertFile,
 		"Key":         n.Certificates.KubeletClient.KeyFile,
 	})

@@ -10,8 +10,8 @@ import (
 )
 
 // Etcd returns etcd's arguments. It listens on the loopback address while it is the only member,
-// but its peers' address is the real one from the first day: a member's peer URL is part of the
-// cluster's data, and others will join by it.
+// but it advertises the real address to peers from the start: a member's peer URL is part of the
+// cluster's data, and others will use it to join.
 func (n Node) Etcd() []string {
 	peer := "https://" + netip.AddrPortFrom(n.Address, EtcdPeerPort).String()
 	c := n.Certificates
@@ -31,11 +31,12 @@ func (n Node) Etcd() []string {
 		"--peer-cert-file=" + c.EtcdPeer.CertFile,
 		"--peer-key-file=" + c.EtcdPeer.KeyFile,
 		"--peer-client-cert-auth=true",
-		// The API server compacts every five minutes; this one cuts what it leaves when it is down.
+		// The API server compacts every five minutes; this takes over while it is down.
 		"--auto-compaction-mode=periodic",
 		"--auto-compaction-retention=1h",
 		fmt.Sprintf("--quota-backend-bytes=%d", 4<<30),
-		// Snapshots hold the last entries in memory; the default of 10,000 is for clusters with slow followers.
+		// etcd keeps the entries since the last snapshot in memory; the default of 10,000 is for clusters
+		// with slow followers.
 		"--snapshot-count=5000",
 		"--log-level=warn",
 	}
@@ -82,8 +83,8 @@ func (n Node) APIServer() []string {
 
 func (n Node) authenticationFile() string { return datadir.Config.In(n.DataDir, "authentication.yaml") }
 
-// authentication lets requests without credentials see the API server's health and nothing else. Client certificates and
-// service-account tokens are configured by flags.
+// authentication renders the configuration that lets requests without credentials query only the
+// API server's health. Client certificates and service-account tokens are configured by flags.
 func (n Node) authentication() ([]byte, error) {
 	type condition struct {
 		Path string `json:"path"`
@@ -98,12 +99,12 @@ func (n Node) authentication() ([]byte, error) {
 	})
 }
 
-// EncryptionFile is the path of the file with the key that encrypts Secrets in etcd.
+// EncryptionFile returns the path of the file with the key that encrypts Secrets in etcd.
 func (n Node) EncryptionFile() string { return datadir.PKI.In(n.DataDir, "encryption.yaml") }
 
 // Encryption renders the file with the key that encrypts Secrets in etcd: 32 random bytes in
-// base64. XSalsa20-Poly1305 (secretbox) is what Kubernetes recommends of the local providers.
-// identity, last, reads what was written before encryption; nothing is.
+// base64. XSalsa20-Poly1305 (secretbox) is the local provider that Kubernetes recommends. identity,
+// last, would read Secrets from before encryption; there are none.
 func Encryption(key string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "apiserver.config.k8s.io/v1",
@@ -134,15 +135,16 @@ func (n Node) ControllerManager() []string {
 		"--cluster-signing-key-file=" + n.PKI.Cluster.KeyFile(),
 		"--service-account-private-key-file=" + n.PKI.ServiceAccountKey(),
 		"--use-service-account-credentials=true",
-		// Nodes' parts of the pod range are assigned by regiond (see FirstNodePodCIDR).
+		// regiond assigns nodes' parts of the pod range (see FirstNodePodCIDR).
 		"--allocate-node-cidrs=false",
 		"--controllers=*,-node-ipam-controller",
-		// At start every controller asks for its token; with the default of 20 requests a second that takes four seconds.
+		// At start, every controller requests its token, which takes four seconds with the default of 20
+		// requests per second.
 		"--kube-api-qps=100",
 		"--kube-api-burst=200",
-		"--leader-elect=false", // the only one
+		"--leader-elect=false", // there is only one
 		"--profiling=false",
-		// Made at start; the default is below /usr/libexec.
+		// Created at start; the default is below /usr/libexec.
 		"--flex-volume-plugin-dir=" + n.volumePlugins(),
 	}
 }
@@ -158,7 +160,7 @@ func (n Node) Scheduler() []string {
 		"--bind-address=127.0.0.1",
 		"--tls-cert-file=" + c.CertFile,
 		"--tls-private-key-file=" + c.KeyFile,
-		"--leader-elect=false", // the only one
+		"--leader-elect=false", // there is only one
 		"--profiling=false",
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"regiond.dev/regiond/bootstrap/datadir"
 )
 
-// oomScoreAdj makes the kernel spare the kubelet and kube-proxy, where the host lets us say so.
+// oomScoreAdj makes the kernel spare the kubelet and kube-proxy if the host allows lowering the
+// score.
 func (h Host) oomScoreAdj() int {
 	if h.LowerOOMScore {
 		return -999
@@ -28,10 +29,10 @@ func (h Host) cgroupDriver() string {
 
 func (n Node) kubeletFile() string { return datadir.Config.In(n.DataDir, "kubelet.yaml") }
 
-// PodLogs is the folder of the logs of pods' containers.
+// PodLogs returns the folder of the logs of pods' containers.
 func (n Node) PodLogs() string { return datadir.Log.In(n.DataDir, "pods") }
 
-// ResolvConf is the path of the resolv.conf that pods with the host's DNS get.
+// ResolvConf returns the path of the resolv.conf for pods with the host's DNS.
 func (n Node) ResolvConf() string { return datadir.Config.In(n.DataDir, "resolv.conf") }
 
 // Kubelet returns the kubelet's arguments.
@@ -75,7 +76,8 @@ func (n Node) kubelet() ([]byte, error) {
 		"volumePluginDir":        n.volumePlugins(),
 		"rotateCertificates":     false, // regiond renews the files; the kubelet notices
 		"makeIPTablesUtilChains": false, // kube-proxy uses nftables
-		// The images are carried by regiond and come from no registry: collecting them would break the next pod.
+		// The images are embedded in regiond and in no registry: garbage-collecting them would break the
+		// next pod.
 		"imageGCHighThresholdPercent": 100,
 		"imageGCLowThresholdPercent":  99,
 		"evictionHard": map[string]string{
@@ -95,7 +97,7 @@ func (n Node) kubelet() ([]byte, error) {
 		k["failCgroupV1"] = false
 	}
 	if !n.Host.LowerOOMScore {
-		k["maxOpenFiles"] = 20000 // raising the limit takes the same capability
+		k["maxOpenFiles"] = 20000 // raising the limit requires the same capability
 	}
 	return yaml.Marshal(k)
 }
@@ -116,13 +118,14 @@ func (n Node) proxy() ([]byte, error) {
 		"healthzBindAddress": net.JoinHostPort("127.0.0.1", strconv.Itoa(ProxyHealthPort)),
 		"metricsBindAddress": net.JoinHostPort("127.0.0.1", strconv.Itoa(ProxyMetricsPort)),
 		"oomScoreAdj":        n.Host.oomScoreAdj(),
-		// Zero leaves the host's conntrack settings as they are: they belong to the host's owner.
+		// Zero leaves the host's conntrack settings, which belong to the host's owner, unchanged.
 		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	})
 }
 
-// network renders the CNI configuration: a bridge for the pods of this node. It is there before the
-// first start, so that the node's network is ready without waiting for anyone to assign a range.
+// network renders the CNI configuration: a bridge for the pods of this node. It exists before the
+// first start, so that the node's network is ready without waiting for a controller to assign a
+// range.
 func (n Node) network() ([]byte, error) {
 	everywhere := "0.0.0.0/0"
 	if n.NodePodCIDR.Addr().Is6() {
@@ -150,14 +153,14 @@ func (n Node) network() ([]byte, error) {
 }
 
 // Masquerade renders the nftables commands that let pods reach the outside with the host's address,
-// and each other with their own. A table of its own instead of the bridge plugin's rules in a table
-// that all CNI users of a host share: a reset deletes it by its name.
+// and each other with their own. They use a separate table, which a reset deletes by name, rather
+// than the bridge plugin's rules in a table that all CNI users of a host share.
 func (n Node) Masquerade() string {
 	family := "ip"
 	if n.PodCIDR.Addr().Is6() {
 		family = "ip6"
 	}
-	// add before delete: deleting what is not there is an error.
+	// add before delete, because deleting a missing table is an error.
 	return fmt.Sprintf(`add table %[1]s %[2]s
 delete table %[1]s %[2]s
 table %[1]s %[2]s {

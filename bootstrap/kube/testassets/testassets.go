@@ -1,4 +1,5 @@
-// Package testassets lets envtest use the project's own binary: its API server and etcd are applets of regiond, chosen by name.
+// Package testassets lets envtest use the project's own binary, whose applets include the API
+// server and etcd.
 package testassets
 
 import (
@@ -7,9 +8,9 @@ import (
 	"testing"
 )
 
-// Dir makes a folder with the programs that envtest starts, to be given as
-// Environment.BinaryAssetsDirectory. The binary is a built regiond; tests take its path from a
-// flag, so that they never link Kubernetes themselves.
+// Dir creates a folder with the programs that envtest starts, for
+// Environment.BinaryAssetsDirectory. The binary is a built regiond; tests get its path from a flag,
+// so that they never link Kubernetes themselves.
 func Dir(t testing.TB, regiond string) string {
 	t.Helper()
 	target, err := filepath.Abs(regiond)
@@ -17,7 +18,7 @@ func Dir(t testing.TB, regiond string) string {
 		_, err = os.Stat(target)
 	}
 	if err != nil {
-		t.Fatalf("the binary for envtest: %v; build it first", err)
+		t.Fatalf("binary for envtest: %v; build it first", err)
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"etcd", "kube-apiserver", "kubectl"} {
