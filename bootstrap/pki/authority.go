@@ -19,19 +19,19 @@ import (
 	"time"
 )
 
-// Authority is a certificate authority (ECDSA P-256) and the directory that holds what it has issued. Its methods may be used
-// by several goroutines.
+// Authority is a certificate authority (ECDSA P-256) and the directory with the certificates that
+// it has issued. Its methods are safe for concurrent use.
 type Authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	now  func() time.Time
 
-	mu     sync.Mutex         // one Issue at a time, so that a key and its certificate always belong together
-	issued map[string]Request // what Issue was asked for in this process, by name, for Renew; guarded by mu
+	mu     sync.Mutex         // serializes Issue, so that a key and its certificate always belong together
+	issued map[string]Request // requests to Issue in this process, by name, for Renew; guarded by mu
 }
 
-// Usage says what a certificate may be used for.
+// Usage is what a certificate may be used for.
 type Usage int
 
 // Usages of a certificate (RFC 5280, 4.2.1.12).
@@ -42,26 +42,26 @@ const (
 
 // Request describes a certificate.
 type Request struct {
-	// CN is the subject's common name: the user name, when the API server reads the certificate.
+	// CN is the subject's common name; the API server reads it as the user name.
 	CN string
 	// Org are the subject's organizations: the user's groups.
 	Org []string
-	// SANs are DNS names and IP addresses, told apart by their form.
+	// SANs are DNS names and IP addresses, distinguished by their form.
 	SANs []string
 	// Usages is Client, Server or both.
 	Usages Usage
 }
 
-// Pair is where an issued certificate and its key are.
+// Pair has the paths of an issued certificate and its key.
 type Pair struct{ CertFile, KeyFile string }
 
-// loadAuthority reads an authority or creates it. A key without a certificate is what a creation cut half-way leaves; it has
-// signed nothing yet and is used.
+// loadAuthority loads or creates an authority. An interrupted creation leaves a key without a
+// certificate; the key has signed nothing yet and is used.
 func loadAuthority(dir, name string, now func() time.Time) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the PKI's directory: %w", err)
 	}
-	// MkdirAll leaves the mode of a directory that is there already.
+	// MkdirAll does not change the mode of an existing directory.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("closing the PKI's directory to other users: %w", err)
 	}
@@ -82,7 +82,7 @@ func loadAuthority(dir, name string, now func() time.Time) (*Authority, error) {
 	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
 		return a, a.create(name, key)
 	case errors.Is(keyErr, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is there but its key %s is missing; restore the key from a backup", certFile, keyFile)
+		return nil, fmt.Errorf("%s exists but its key %s is missing; restore the key from a backup", certFile, keyFile)
 	case certErr != nil:
 		return nil, certErr
 	default:
@@ -112,7 +112,7 @@ func (a *Authority) create(name string, key *ecdsa.PrivateKey) error {
 		NotAfter:              now.Add(authorityLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
-		MaxPathLenZero:        true, // signs leaves only
+		MaxPathLenZero:        true, // signs leaf certificates only
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -126,28 +126,27 @@ func (a *Authority) create(name string, key *ecdsa.PrivateKey) error {
 	return writePEM(a.path("ca").CertFile, "CERTIFICATE", der)
 }
 
-// Certificate is the authority's own certificate.
+// Certificate returns the authority's own certificate.
 func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 
-// CertificatePEM is the authority's own certificate in PEM, to be given to those who must believe it.
+// CertificatePEM returns the authority's own certificate in PEM, for those who must trust it.
 func (a *Authority) CertificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// CertFile is the path of the authority's own certificate.
+// CertFile returns the path of the authority's own certificate.
 func (a *Authority) CertFile() string { return a.path("ca").CertFile }
 
-// KeyFile is the path of the authority's private key.
+// KeyFile returns the path of the authority's private key.
 func (a *Authority) KeyFile() string { return a.path("ca").KeyFile }
 
 func (a *Authority) path(name string) Pair {
 	return Pair{CertFile: filepath.Join(a.dir, name+".crt"), KeyFile: filepath.Join(a.dir, name+".key")}
 }
 
-// Issue makes sure that <name>.crt and <name>.key fit the request. A certificate that this
-// authority signed for the same subject, names and usages and that has more than a third of its
-// life left is kept; anything else is issued anew, with a new key. From then on it is Renew's to
-// look after.
+// Issue ensures that <name>.crt and <name>.key fit the request. It keeps a certificate that this
+// authority signed for the same subject, names and usages if more than a third of its lifetime is
+// left; otherwise it issues a new one with a new key. Renew renews it from then on.
 func (a *Authority) Issue(name string, r Request) (Pair, error) {
 	if name == "ca" || name == "" || filepath.Base(name) != name {
 		return Pair{}, fmt.Errorf("certificate name %q: use a plain file name other than ca", name)
@@ -161,11 +160,12 @@ func (a *Authority) Issue(name string, r Request) (Pair, error) {
 	return pair, err
 }
 
-// ensure does what Issue says and tells whether it issued anew. The caller holds mu.
-func (a *Authority) ensure(name string, r Request) (_ Pair, anew bool, _ error) {
+// ensure implements Issue and reports whether it issued a new certificate. The caller holds mu.
+func (a *Authority) ensure(name string, r Request) (_ Pair, issued bool, _ error) {
 	pair := a.path(name)
 	if cert, err := readCertificate(pair.CertFile); err == nil && stillValid(cert, a.cert, r, a.now()) {
-		// The key is renamed into place first, so after a crash between the two the old certificate sits beside a new key.
+		// The key is renamed into place first, so a crash between the two leaves the old certificate with
+		// the new key.
 		if key, err := readKey(pair.KeyFile); err == nil && key.PublicKey.Equal(cert.PublicKey) {
 			return pair, false, nil
 		}
@@ -182,16 +182,17 @@ func (a *Authority) ensure(name string, r Request) (_ Pair, anew bool, _ error) 
 	if err != nil {
 		return Pair{}, false, err
 	}
-	// Both or none, as far as a full disk goes: running components read them again at any time.
+	// Both or none if the disk is full: running components may reread them at any time.
 	if err := writeFiles(private, pemFile(pair.CertFile, "CERTIFICATE", der)); err != nil {
 		return Pair{}, false, err
 	}
 	return pair, true, nil
 }
 
-// Sign returns a certificate in PEM for a key that its owner keeps (the key of a certificate request, whose signature the caller
-// has checked). The subject and names come from the request given here, never from the owner. It is back-dated by an hour and
-// ends no later than the authority itself.
+// Sign returns a certificate in PEM for a key that stays with its owner (the key of a certificate
+// request, whose signature the caller has checked). The subject and names come from the given
+// Request, never from the owner. The certificate is back-dated by an hour and expires no later than
+// the authority itself.
 func (a *Authority) Sign(public crypto.PublicKey, r Request, life time.Duration) ([]byte, error) {
 	der, err := a.sign(public, r, life)
 	if err != nil {
@@ -202,7 +203,7 @@ func (a *Authority) Sign(public crypto.PublicKey, r Request, life time.Duration)
 
 func (a *Authority) sign(public crypto.PublicKey, r Request, life time.Duration) ([]byte, error) {
 	if r.CN == "" || r.Usages == 0 {
-		return nil, fmt.Errorf("certificate request %+v: a common name and a usage are needed", r)
+		return nil, fmt.Errorf("certificate request %+v: a common name and a usage are required", r)
 	}
 	serial, err := serialNumber()
 	if err != nil {
@@ -229,7 +230,8 @@ func (a *Authority) sign(public crypto.PublicKey, r Request, life time.Duration)
 	return der, nil
 }
 
-// serialNumber is random: RFC 5280, 4.1.2.2 allows 20 octets, and the authority keeps no counter that a restore could set back.
+// serialNumber returns a random number: RFC 5280, 4.1.2.2 allows 20 octets, and a restore could
+// reset a counter.
 func serialNumber() (*big.Int, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

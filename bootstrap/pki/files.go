@@ -12,10 +12,11 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// leftovers are the patterns of files that writes cut half-way leave: of this version, and of those until December 2026.
+// leftovers are the patterns of temporary files that interrupted writes leave, by this version and
+// by versions until December 2026.
 var leftovers = []string{atomicfile.Temporary("*"), ".pki-tmp-*"}
 
-// removeLeftovers deletes what writes cut half-way have left in dir.
+// removeLeftovers deletes temporary files of interrupted writes in dir.
 func removeLeftovers(dir string) error {
 	for _, pattern := range leftovers {
 		left, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -24,22 +25,22 @@ func removeLeftovers(dir string) error {
 		}
 		for _, f := range left {
 			if err := os.Remove(f); err != nil {
-				return fmt.Errorf("removing a half-written file: %w", err)
+				return fmt.Errorf("removing a partial file: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// file is a file to be written.
+// file is a file to write.
 type file struct {
 	path    string
 	content []byte
 }
 
-// writeFiles replaces files, each as a whole. All are written aside and flushed before the first
-// takes its place, so that a full disk leaves all of them as they were. Mode 0600 always: public
-// parts are handed out by the API server, not by this folder.
+// writeFiles replaces files atomically. All are written to temporary files and flushed before the
+// first rename, so that a full disk leaves all of them unchanged. The mode is always 0600: public
+// parts are handed out by the API server, not read from this folder.
 func writeFiles(files ...file) (err error) {
 	aside := make([]*atomicfile.File, len(files))
 	defer func() {
@@ -107,7 +108,7 @@ func readPEM(path, kind string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(b)
 	if block == nil || block.Type != kind {
-		return nil, fmt.Errorf("%s holds no PEM block %q; restore it from a backup", path, kind)
+		return nil, fmt.Errorf("%s has no PEM block %q; restore it from a backup", path, kind)
 	}
 	return block.Bytes, nil
 }

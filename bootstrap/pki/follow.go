@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// ServingCertificate issues the certificate of a server, in files called name, and returns it as
-// tls.Config takes it: a renewed one is used from the next handshake on. sans are the DNS names and
-// IP addresses that the server is reached by.
+// ServingCertificate issues the certificate of a server, in files called name, and returns a
+// function for tls.Config that uses a renewed certificate from the next handshake on. sans are the
+// DNS names and IP addresses of the server.
 func (a *Authority) ServingCertificate(name, cn string, sans ...string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	pair, err := a.Issue(name, Request{CN: cn, SANs: sans, Usages: Server})
 	if err != nil {
@@ -18,8 +18,8 @@ func (a *Authority) ServingCertificate(name, cn string, sans ...string) (func(*t
 	return pair.Follow()
 }
 
-// Follow returns a function for tls.Config that gives this pair, read again when it was renewed. A
-// pair that can't be read at first is an error; later the last good one is kept.
+// Follow returns a function for tls.Config that returns this pair and reloads it after a renewal.
+// It is an error if the pair can't be read at first; later the last valid one is kept.
 func (p Pair) Follow() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
 	f := &follower{pair: p}
 	if _, err := f.current(); err != nil {
@@ -32,14 +32,14 @@ type follower struct {
 	pair Pair
 
 	mu   sync.Mutex
-	file os.FileInfo // the certificate's, as it was read
+	file os.FileInfo // of the certificate when it was read
 	cert *tls.Certificate
 }
 
 func (f *follower) current() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// The certificate is put in place after its key: when another one is seen the key is there.
+	// The key is written before its certificate, so a new certificate always has its key.
 	file, err := os.Stat(f.pair.CertFile)
 	if err == nil && f.cert != nil && os.SameFile(file, f.file) && file.ModTime().Equal(f.file.ModTime()) {
 		return f.cert, nil

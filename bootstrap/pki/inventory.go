@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Certificate is one line of the inventory.
+// Certificate is one entry of the inventory.
 type Certificate struct {
-	// Name is the file's path below the PKI's directory without its ending, e.g. etcd/server.
+	// Name is the file's path below the PKI's directory without its extension, e.g. etcd/server.
 	Name string `json:"name"`
 	// Subject is the common name.
 	Subject string `json:"subject"`
 	// Issuer is the common name of the authority.
 	Issuer string `json:"issuer"`
-	// NotAfter is the certificate's end.
+	// NotAfter is when the certificate expires.
 	NotAfter time.Time `json:"notAfter"`
 	// Authority is true for an authority's own certificate.
 	Authority bool `json:"authority,omitempty"`
@@ -48,7 +48,7 @@ func (a *Authority) inventory(root string) ([]Certificate, error) {
 	return out, nil
 }
 
-func sortByEnd(c []Certificate) {
+func sortByExpiry(c []Certificate) {
 	slices.SortFunc(c, func(a, b Certificate) int {
 		if d := a.NotAfter.Compare(b.NotAfter); d != 0 {
 			return d

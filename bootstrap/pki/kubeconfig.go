@@ -16,12 +16,12 @@ type Kubeconfig struct {
 	Cluster, User string
 	// Pair is the client's certificate and key.
 	Pair Pair
-	// Embed puts certificate and key into the file, so that it can be copied to another machine. Otherwise the file points to
-	// them and a running client notices when they are renewed.
+	// Embed embeds certificate and key into the file, so that it can be copied to another machine.
+	// Otherwise the file points to them, and a running client notices their renewal.
 	Embed bool
 }
 
-// WriteKubeconfig writes a kubeconfig (mode 0600) whose client believes this authority.
+// WriteKubeconfig writes a kubeconfig (mode 0600) whose client trusts this authority.
 func (a *Authority) WriteKubeconfig(path string, k Kubeconfig) error {
 	user := &clientcmdapi.AuthInfo{ClientCertificate: k.Pair.CertFile, ClientKey: k.Pair.KeyFile}
 	if k.Embed {

@@ -1,7 +1,8 @@
-// Package pki keeps the certificates of the control plane: three certificate authorities, what they have issued, and the key
-// that signs service-account tokens. It follows "PKI certificates and requirements" of Kubernetes' documentation: etcd and the
-// aggregation layer have authorities of their own, so that no client certificate of the cluster's authority (a host agent's, say)
-// is ever believed by etcd or passes for the aggregator.
+// Package pki manages the certificates of the control plane: three certificate authorities, the
+// certificates that they have issued, and the key that signs service-account tokens. It follows
+// "PKI certificates and requirements" in Kubernetes' documentation: etcd and the aggregation layer
+// have their own authorities, so that etcd never trusts a client certificate of the cluster's
+// authority (a host agent's, say), and no such client can pose as the aggregator.
 package pki
 
 import (
@@ -23,18 +24,19 @@ const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	// leafLife is how long an issued certificate is valid.
 	leafLife = 365 * 24 * time.Hour
-	// backDate makes certificates valid for hosts whose clock is slow (a dead RTC battery, before NTP).
+	// backDate makes certificates valid on hosts whose clock is behind (a dead RTC battery, before
+	// NTP).
 	backDate = time.Hour
 )
 
-// PKI is everything below one directory:
+// PKI is the content of one directory:
 //
-//	ca.crt ca.key               the cluster's authority and, beside it, what it has issued
+//	ca.crt ca.key               the cluster's authority and, beside it, the certificates it has issued
 //	etcd/ca.crt ...             etcd's authority
 //	front-proxy/ca.crt ...      the aggregation layer's authority
-//	sa.key sa.pub               signs and checks service-account tokens
+//	sa.key sa.pub               sign and verify service-account tokens
 type PKI struct {
-	// Cluster signs serving certificates and the client certificates that the API server believes.
+	// Cluster signs serving certificates and the client certificates that the API server trusts.
 	Cluster *Authority
 	// Etcd signs etcd's server, peer and client certificates.
 	Etcd *Authority
@@ -52,8 +54,9 @@ type options struct{ now func() time.Time }
 // WithClock replaces the clock, for tests of renewal.
 func WithClock(now func() time.Time) Option { return func(o *options) { o.now = now } }
 
-// Load reads the PKI in dir and creates on first use what is missing. An interrupted first use is continued: a file is there
-// whole or not at all, and an authority's key is written before its certificate.
+// Load reads the PKI in dir, and creates missing parts on first use. It resumes an interrupted
+// first use: each file is complete or missing, and an authority's key is written before its
+// certificate.
 func Load(dir string, opts ...Option) (*PKI, error) {
 	o := options{now: time.Now}
 	for _, f := range opts {
@@ -81,25 +84,24 @@ func Load(dir string, opts ...Option) (*PKI, error) {
 	return p, nil
 }
 
-// ServiceAccountKey is the path of the private key that signs service-account tokens.
+// ServiceAccountKey returns the path of the private key that signs service-account tokens.
 func (p *PKI) ServiceAccountKey() string { return filepath.Join(p.dir, "sa.key") }
 
-// ServiceAccountPublicKey is the path of the public key that checks service-account tokens.
+// ServiceAccountPublicKey returns the path of the public key that verifies service-account tokens.
 func (p *PKI) ServiceAccountPublicKey() string { return filepath.Join(p.dir, "sa.pub") }
 
-// Dir is the directory given to Load.
+// Dir returns the directory given to Load.
 func (p *PKI) Dir() string { return p.dir }
 
 // UID identifies the region by its cluster authority: the first 16 bytes of the SHA-256 of the
-// certificate. All control hosts of the region have it, and it is the same after a backup was
-// restored.
+// certificate. All control hosts of the region have the same UID, and a restored backup keeps it.
 func (p *PKI) UID() uuid.UUID {
 	sum := sha256.Sum256(p.Cluster.Certificate().Raw)
 	return uuid.UUID(sum[:16])
 }
 
-// loadServiceAccountKey creates the key pair when there is none. The public half is rewritten from the private one when it is
-// missing, which is all that an interrupted first use can leave behind.
+// loadServiceAccountKey creates the key pair if there is none. If only the public key is missing,
+// as after an interrupted first use, it is derived from the private key.
 func (p *PKI) loadServiceAccountKey() error {
 	key, err := readKey(p.ServiceAccountKey())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,7 +121,7 @@ func (p *PKI) loadServiceAccountKey() error {
 	return writePublicKey(p.ServiceAccountPublicKey(), key)
 }
 
-// Inventory lists every certificate of all three authorities, sorted by the time each ends, first to end first.
+// Inventory lists all certificates of all three authorities, sorted by expiry, earliest first.
 func (p *PKI) Inventory() ([]Certificate, error) {
 	var all []Certificate
 	for _, a := range []*Authority{p.Cluster, p.Etcd, p.FrontProxy} {
@@ -129,6 +131,6 @@ func (p *PKI) Inventory() ([]Certificate, error) {
 		}
 		all = append(all, certificates...)
 	}
-	sortByEnd(all)
+	sortByExpiry(all)
 	return all, nil
 }

@@ -93,7 +93,7 @@ func TestLoadCreatesOnceAndKeeps(t *testing.T) {
 	c.now = start.Add(24 * time.Hour)
 	load(t, dir, c)
 	if second := snapshot(t, dir); len(second) != len(first) {
-		t.Errorf("files changed: %d, were %d", len(second), len(first))
+		t.Errorf("got %d files, want %d as before", len(second), len(first))
 	} else {
 		for path, content := range first {
 			if second[path] != content {
@@ -105,7 +105,7 @@ func TestLoadCreatesOnceAndKeeps(t *testing.T) {
 
 func TestPermissions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
-	if err := os.Mkdir(dir, 0o755); err != nil { // made by someone before us
+	if err := os.Mkdir(dir, 0o755); err != nil { // created earlier by someone else
 		t.Fatal(err)
 	}
 	p := load(t, dir, &clock{start})
@@ -149,14 +149,14 @@ func TestIssuedCertificate(t *testing.T) {
 		}
 	}
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: start, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
-		t.Error("a server's certificate passes for a client's")
+		t.Error("a server's certificate is accepted as a client's")
 	}
-	// Authorities are strangers to each other.
+	// Authorities do not trust each other.
 	others := x509.NewCertPool()
 	others.AddCert(p.Etcd.Certificate())
 	others.AddCert(p.FrontProxy.Certificate())
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: others, CurrentTime: start}); err == nil {
-		t.Error("the cluster's certificate is believed by etcd's or the front proxy's authority")
+		t.Error("the cluster's certificate is trusted by etcd's or the front proxy's authority")
 	}
 }
 
@@ -200,7 +200,7 @@ func TestKeepOrReissue(t *testing.T) {
 	}
 }
 
-func TestReissuedWhenTheAuthorityIsAnother(t *testing.T) {
+func TestReissuedForAnotherAuthority(t *testing.T) {
 	dir := t.TempDir()
 	request := pki.Request{CN: "one", Usages: pki.Client}
 	before, _ := issue(t, load(t, dir, &clock{start}).Cluster, "one", request)
@@ -212,12 +212,12 @@ func TestReissuedWhenTheAuthorityIsAnother(t *testing.T) {
 	p := load(t, dir, &clock{start})
 	after, _ := issue(t, p.Cluster, "one", request)
 	if bytes.Equal(before.Raw, after.Raw) || after.CheckSignatureFrom(p.Cluster.Certificate()) != nil {
-		t.Error("a certificate of an authority that is gone was kept")
+		t.Error("a certificate of a removed authority was kept")
 	}
 }
 
-// A start that is killed half-way leaves temporary files, or some of the files only.
-func TestContinuesAfterAKill(t *testing.T) {
+// A killed start leaves temporary files, or only some of the files.
+func TestResumesAfterAKill(t *testing.T) {
 	for _, left := range [][]string{
 		nil,
 		{"ca.key"},
@@ -246,7 +246,7 @@ func TestContinuesAfterAKill(t *testing.T) {
 			p := load(t, dir, &clock{start})
 			issue(t, p.Cluster, "one", pki.Request{CN: "one", Usages: pki.Client})
 			if _, err := os.Stat(half); !os.IsNotExist(err) {
-				t.Errorf("the half-written file is still there: %v", err)
+				t.Errorf("the partial file: got %v, want it removed", err)
 			}
 			for _, name := range left {
 				path := filepath.Join(dir, name)
@@ -258,8 +258,8 @@ func TestContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// After a kill between the two renames of Issue, an old certificate sits beside a new key.
-func TestIssueRepairsAnUnequalPair(t *testing.T) {
+// A kill between the two renames of Issue leaves an old certificate with a new key.
+func TestIssueRepairsAMismatchedPair(t *testing.T) {
 	p := load(t, t.TempDir(), &clock{start})
 	request := pki.Request{CN: "one", Usages: pki.Client}
 	pair, err := p.Cluster.Issue("one", request)
@@ -278,7 +278,7 @@ func TestIssueRepairsAnUnequalPair(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Equal(before, read(t, pair.CertFile)) {
-		t.Error("a certificate was kept whose key is another's")
+		t.Error("a certificate without its key was kept")
 	}
 }
 
@@ -297,10 +297,10 @@ func TestRefusesADamagedAuthority(t *testing.T) {
 			damage(t, dir)
 			before := snapshot(t, dir)
 			if _, err := pki.Load(dir); err == nil || !strings.Contains(err.Error(), "backup") {
-				t.Errorf("error %v does not say what to do", err)
+				t.Errorf("got %v, want an error that says what to do", err)
 			}
 			if after := snapshot(t, dir); len(after) != len(before) {
-				t.Error("files were made")
+				t.Error("files were created")
 			}
 		})
 	}
@@ -336,17 +336,17 @@ func TestSign(t *testing.T) {
 	if !key.PublicKey.Equal(cert.PublicKey) || cert.Subject.CommonName != request.CN || !cert.NotAfter.Equal(start.Add(90*24*time.Hour)) {
 		t.Errorf("got %s until %s", cert.Subject, cert.NotAfter)
 	}
-	// Nothing outlives the authority.
+	// No certificate outlives its authority.
 	c.now = p.Cluster.Certificate().NotAfter.Add(-time.Hour)
 	if signed, err = p.Cluster.Sign(key.Public(), request, 90*24*time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if end := parse(t, signed).NotAfter; end.After(p.Cluster.Certificate().NotAfter) {
-		t.Errorf("ends %s, after its authority", end)
+		t.Errorf("got the expiry %s, want not after the authority's", end)
 	}
 	for _, bad := range []pki.Request{{Usages: pki.Client}, {CN: "x"}} {
 		if _, err := p.Cluster.Sign(key.Public(), bad, time.Hour); err == nil {
-			t.Errorf("signed %+v", bad)
+			t.Errorf("got %+v signed, want a refusal", bad)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func TestIssueRefusesNames(t *testing.T) {
 	p := load(t, t.TempDir(), &clock{start})
 	for _, name := range []string{"", "ca", "../x", "a/b"} {
 		if _, err := p.Cluster.Issue(name, pki.Request{CN: "x", Usages: pki.Client}); err == nil {
-			t.Errorf("issued %q", name)
+			t.Errorf("got %q issued, want a refusal", name)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Renew issues anew what Issue has issued since Load and would not keep now, and names it as the inventory does, sorted. One that
-// fails does not keep the others from being renewed.
+// Renew renews the certificates that Issue has issued since Load and would not keep now. It returns
+// their names as in the inventory, sorted. A failure does not prevent the renewal of the others.
 func (p *PKI) Renew() (renewed []string, err error) {
 	for _, a := range []*Authority{p.Cluster, p.Etcd, p.FrontProxy} {
 		names, failed := a.renew()

@@ -23,14 +23,14 @@ import (
 
 const day = 24 * time.Hour
 
-// What is due is due at two thirds of its life, at each step counted from what the step before has issued.
+// A certificate is due at two thirds of its lifetime, counted from its last renewal.
 func TestRenew(t *testing.T) {
 	c := &clock{start}
 	dir := t.TempDir()
 	p := load(t, dir, c)
 	client := pki.Request{CN: "one", Usages: pki.Client}
 	issue(t, p.Cluster, "forgotten", client)
-	p = load(t, dir, c) // another process, which does not ask for it
+	p = load(t, dir, c) // another process, which has not issued it
 	first, _ := issue(t, p.Cluster, "one", client)
 	issue(t, p.Etcd, "server", pki.Request{CN: "etcd", Usages: pki.Server})
 	c.now = start.Add(100 * day)
@@ -61,12 +61,12 @@ func TestRenew(t *testing.T) {
 		t.Errorf("renewed as %s: %v", now.Subject, err)
 	}
 	if now.SerialNumber.Cmp(first.SerialNumber) == 0 {
-		t.Error("the serial number stayed")
+		t.Error("the serial number did not change")
 	}
 }
 
-// One certificate that can't be written keeps its old pair and does not hold up the others.
-func TestRenewGoesOnAfterAFailure(t *testing.T) {
+// A certificate that can't be written keeps its old pair and does not block the others.
+func TestRenewContinuesAfterAFailure(t *testing.T) {
 	c := &clock{start}
 	p := load(t, t.TempDir(), c)
 	client := pki.Request{CN: "one", Usages: pki.Client}
@@ -77,7 +77,7 @@ func TestRenewGoesOnAfterAFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A folder in the place of the key can't be replaced by a file.
+	// A folder at the path of the key can't be replaced with a file.
 	remove(t, broken.KeyFile)
 	if err := os.Mkdir(broken.KeyFile, 0o700); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestRenewGoesOnAfterAFailure(t *testing.T) {
 	before := read(t, broken.CertFile)
 	c.now = start.Add(300 * day)
 	if got, err := p.Renew(); err == nil || !slices.Equal(got, []string{"a", "c"}) {
-		t.Errorf("renewed %v: %v", got, err)
+		t.Errorf("got %v renewed: %v", got, err)
 	}
 	if !bytes.Equal(before, read(t, broken.CertFile)) {
 		t.Error("a certificate was replaced without its key")
@@ -103,7 +103,7 @@ func TestFollow(t *testing.T) {
 	c := &clock{start}
 	p := load(t, t.TempDir(), c)
 	if _, err := (pki.Pair{CertFile: "none", KeyFile: "none"}).Follow(); err == nil {
-		t.Error("followed a pair that is not there")
+		t.Error("got no error for a missing pair")
 	}
 	pair, err := p.Cluster.Issue("serving", pki.Request{CN: "serving", SANs: []string{"localhost"}, Usages: pki.Server})
 	if err != nil {
@@ -123,7 +123,7 @@ func TestFollow(t *testing.T) {
 	}
 	first := now()
 	if now() != first {
-		t.Error("read again without need")
+		t.Error("the pair was reloaded although it did not change")
 	}
 	key, cert := read(t, pair.KeyFile), read(t, pair.CertFile)
 	c.now = start.Add(300 * day)
@@ -132,32 +132,32 @@ func TestFollow(t *testing.T) {
 	}
 	second := now()
 	if bytes.Equal(second.Certificate[0], first.Certificate[0]) || !bytes.Equal(second.Certificate[0], parse(t, read(t, pair.CertFile)).Raw) {
-		t.Error("the renewed certificate is not given")
+		t.Error("got the old certificate, want the renewed one")
 	}
-	// What is not a pair, or not there, leaves the last good one.
+	// An invalid or missing pair leaves the last valid one in use.
 	write(t, pair.KeyFile, string(key))
 	remove(t, pair.CertFile)
 	if now() != second {
-		t.Error("gave something else while the certificate was gone")
+		t.Error("got a different certificate while the file was missing")
 	}
 	write(t, pair.CertFile, "nonsense")
 	if now() != second {
-		t.Error("gave something else for nonsense")
+		t.Error("got a different certificate for an invalid file")
 	}
 	remove(t, pair.CertFile)
 	write(t, pair.CertFile, string(cert))
 	if !bytes.Equal(now().Certificate[0], first.Certificate[0]) {
-		t.Error("a pair that is good again is not given")
+		t.Error("got the old certificate, want the new valid one")
 	}
 }
 
-// regiond's own client of the API server is not restarted: it shows the renewed certificate on new
-// connections and closes old ones.
+// regiond's own client of the API server is not restarted: it presents the renewed certificate on
+// new connections and closes old ones.
 func TestClientFollowsItsKubeconfig(t *testing.T) {
 	interval := transport.CertCallbackRefreshDuration
 	transport.CertCallbackRefreshDuration = 10 * time.Millisecond
 	t.Cleanup(func() { transport.CertCallbackRefreshDuration = interval })
-	c := &clock{time.Now()} // both ends look at the real time
+	c := &clock{time.Now()} // both ends use real time
 	dir := t.TempDir()
 	p := load(t, filepath.Join(dir, "pki"), c)
 	pair, err := p.Cluster.Issue("server", pki.Request{CN: "server", SANs: []string{"127.0.0.1"}, Usages: pki.Server})
@@ -175,7 +175,7 @@ func TestClientFollowsItsKubeconfig(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 
-	c.now = time.Now().Add(-300 * day) // due already, but valid
+	c.now = time.Now().Add(-300 * day) // due, but still valid
 	admin, err := p.Cluster.Issue("admin", pki.Request{CN: "admin", Usages: pki.Client})
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestClientFollowsItsKubeconfig(t *testing.T) {
 		return string(body)
 	}
 	if got, want := shown(), parse(t, read(t, admin.CertFile)).SerialNumber.String(); got != want {
-		t.Fatalf("shown is %s, issued %s", got, want)
+		t.Fatalf("got the certificate %s presented, want the issued %s", got, want)
 	}
 	c.now = time.Now()
 	if renewed, err := p.Renew(); err != nil || !slices.Equal(renewed, []string{"admin"}) {
@@ -214,7 +214,7 @@ func TestClientFollowsItsKubeconfig(t *testing.T) {
 	want, got := parse(t, read(t, admin.CertFile)).SerialNumber.String(), ""
 	for deadline := time.Now().Add(20 * time.Second); got != want; got = shown() {
 		if time.Now().After(deadline) {
-			t.Fatalf("shown is %s, renewed %s", got, want)
+			t.Fatalf("got the certificate %s presented, want the renewed %s", got, want)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// stillValid decides whether an existing certificate still serves a request: signed by this authority,
-// same subject, names and usages, and more than a third of its life left, so that a host that is
-// started once in eight months still renews in time.
+// stillValid reports whether an existing certificate still fits a request: signed by this
+// authority, same subject, names and usages, and more than a third of its lifetime left, so that a
+// host that starts once in eight months still renews in time.
 func stillValid(cert, authority *x509.Certificate, r Request, now time.Time) bool {
 	if cert.CheckSignatureFrom(authority) != nil {
 		return false
@@ -26,7 +26,7 @@ func stillValid(cert, authority *x509.Certificate, r Request, now time.Time) boo
 	return left > life/3
 }
 
-// names are a certificate's subject alternative names in the form that Request has them.
+// names returns a certificate's subject alternative names in the form of Request.
 func names(cert *x509.Certificate) []string {
 	out := slices.Clone(cert.DNSNames)
 	for _, ip := range cert.IPAddresses {
@@ -35,7 +35,7 @@ func names(cert *x509.Certificate) []string {
 	return out
 }
 
-// same compares two lists as sets: neither DER's order of a SET nor that of names means anything.
+// same compares two lists as sets: the order of a SET in DER and of names is irrelevant.
 func same(a, b []string) bool {
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.Sort(a)

@@ -3,15 +3,15 @@ package supervisor
 import "time"
 
 const (
-	// firstBackOff is short: most ends are single events, and everything waits for the control plane.
+	// firstBackOff is short: most exits are single events, and everything waits for the control plane.
 	firstBackOff = 200 * time.Millisecond
-	// maxBackOff bounds how long a repaired cause (a full disk emptied) goes unnoticed.
+	// maxBackOff bounds how long it takes to notice that a cause has been fixed (e.g. a full disk).
 	maxBackOff = 30 * time.Second
-	// stableRun is how long a process must have run for its next end to count as the first one.
+	// stableRun is how long a process must have run for its next exit to count as the first failure.
 	stableRun = time.Minute
 )
 
-// backOff is the wait before the next start after a number of failures in a row.
+// backOff returns the wait before the next start after a number of consecutive failures.
 func backOff(failures int) time.Duration {
 	wait := firstBackOff
 	for range failures - 1 {

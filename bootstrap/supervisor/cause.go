@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// longestCause bounds what is said of an ended process, in bytes: it is shown in a line of status.
+// longestCause is the maximum length of a cause in bytes: it is shown in one line of status.
 const longestCause = 300
 
-// cause picks from the last lines of a program what says why it ended: the first line of a panic,
-// whose stack follows; else the last message of a fatal error; else the last line.
+// cause returns the line among a program's last lines that says why it exited: the first line of a
+// panic, which its stack follows; else the last message of a fatal error; else the last line.
 func cause(lines []string) string {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return l == "" })
 	if len(lines) == 0 {
 		return ""
 	}
 	for _, l := range lines {
-		// The runtime's own words (runtime.printpanics, runtime.throw).
+		// Messages of the Go runtime (runtime.printpanics, runtime.throw).
 		if strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") || strings.HasPrefix(l, "unexpected fault address") {
 			return clip(l)
 		}
@@ -31,15 +31,15 @@ func cause(lines []string) string {
 	return clip(readable(lines[len(lines)-1]))
 }
 
-// Formats of messages: containerd's (logrus' text) and klog's. Its header is level, date, time, thread and file
-// (k8s.io/klog, formatHeader).
+// Formats of messages: containerd's (text of logrus) and klog's, whose header is level, date, time,
+// thread and file (k8s.io/klog, formatHeader).
 var (
 	logrusError = regexp.MustCompile(`\berror=("(?:[^"\\]|\\.)*"|\S+)`)
 	logrusText  = regexp.MustCompile(`\bmsg=("(?:[^"\\]|\\.)*"|\S+)`)
 	klogFatal   = regexp.MustCompile(`^[FE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]*\] (.*)$`)
 )
 
-// fatal returns the text of a line with which a program ends, empty for others.
+// fatal returns the text of a fatal message, empty for other lines.
 func fatal(line string) string {
 	switch {
 	case strings.HasPrefix(line, "{"):
@@ -58,7 +58,7 @@ func fatal(line string) string {
 	return ""
 }
 
-// readable takes the message out of a line of one of the known formats.
+// readable extracts the message from a line in one of the known formats.
 func readable(line string) string {
 	if strings.HasPrefix(line, "{") {
 		if _, text := jsonEntry(line); text != "" {

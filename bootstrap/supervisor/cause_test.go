@@ -36,11 +36,11 @@ go.etcd.io/bbolt.Open({0xc0004a2000, 0x5c})
 		}
 	}
 	if got := cause([]string{"panic: " + strings.Repeat("é", 1000)}); len(got) > longestCause+3 || !strings.HasSuffix(got, "é...") {
-		t.Errorf("a long line is cut to %q", got)
+		t.Errorf("got %q for a long line, want it cut", got)
 	}
 }
 
-// A process writes in pieces; only the lines of the one that ended are told.
+// A process writes in pieces; only the lines of the process that exited are returned.
 func TestLinesAreRememberedAcrossWritesAndForgotten(t *testing.T) {
 	l := newLogFile(t.TempDir(), "x")
 	for _, s := range []string{"pan", "ic: a\ngorou", "tine 1\n", "rest"} {
@@ -52,21 +52,21 @@ func TestLinesAreRememberedAcrossWritesAndForgotten(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if got := l.takeLines(); len(got) != 0 {
-		t.Errorf("told again: %q", got)
+		t.Errorf("second call: got %q, want nothing", got)
 	}
 	for range 3 * mostLines {
 		l.remember([]byte(strings.Repeat("x", 2*longestLine) + "\n"))
 	}
 	if n := len(l.takeLines()); n > 2*mostLines {
-		t.Errorf("%d lines are remembered, want at most %d", n, 2*mostLines)
+		t.Errorf("got %d lines, want at most %d", n, 2*mostLines)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// On a full disk the log can't be written. An error would close the program's pipe, and SIGPIPE end
-// it before it says what happened.
+// On a full disk the log can't be written. An error would close the program's pipe, and SIGPIPE
+// would kill it before it reports what happened.
 func TestALogThatCannotBeWrittenDoesNotEndTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "x.log")); err != nil {
@@ -79,7 +79,7 @@ func TestALogThatCannotBeWrittenDoesNotEndTheProgram(t *testing.T) {
 			t.Errorf("in %s: wrote %d, %v; want %d and no error", where, n, err, len(text))
 		}
 		if got := cause(l.takeLines()); got != "panic: no space left on device" {
-			t.Errorf("in %s: cause is %q", where, got)
+			t.Errorf("in %s: got the cause %q", where, got)
 		}
 		_ = l.Close()
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// A starting component is asked often whether it is ready, by local sockets and loopback: what
-// waits for it makes up the time of a start. One that takes longer has a problem, and asking often
-// would add to it.
+// A starting component is probed often over local sockets and loopback, because waiting for it
+// dominates the time of a start. A component that takes longer has a problem, which frequent probes
+// would make worse.
 const (
 	probeInterval     = 50 * time.Millisecond
 	longProbeInterval = time.Second
@@ -29,14 +29,15 @@ type component struct {
 
 	state    Component // guarded by s.mu
 	launched bool      // guarded by s.mu
-	// asked counts requests for a restart; served is how many of them had been made when the running process was about to start.
+	// asked counts requests for a restart; served is the count just before the running process was
+	// started.
 	asked, served int           // guarded by s.mu
-	poke          chan struct{} // tells the loop that asked has changed
+	poke          chan struct{} // signals the loop that asked has changed
 	stop          context.CancelFunc
 	ended         chan struct{}
 }
 
-// run starts the component again and again until life ends, when the running process is stopped.
+// run restarts the component until life ends, and then stops the running process.
 func (c *component) run(life context.Context) {
 	output := newLogFile(c.s.config.LogDir, c.spec.Name)
 	defer func() {
@@ -53,7 +54,7 @@ func (c *component) run(life context.Context) {
 			return
 		}
 		if asked {
-			c.log.Info("component ended as asked; starting it again", slog.Any("exit", exit))
+			c.log.Info("component exited as requested; restarting it", slog.Any("exit", exit))
 			continue
 		}
 		if c.s.config.Clock.Since(started) >= stableRun {
@@ -61,7 +62,7 @@ func (c *component) run(life context.Context) {
 		}
 		failures++
 		wait := backOff(failures)
-		c.log.Warn("component ended; starting it again", slog.Any("exit", exit), slog.Duration("in", wait))
+		c.log.Warn("component exited; restarting it", slog.Any("exit", exit), slog.Duration("in", wait))
 		c.s.update(c, func(s *Component) { s.LastExit = exit })
 		select {
 		case <-life.Done():
@@ -70,7 +71,8 @@ func (c *component) run(life context.Context) {
 	}
 }
 
-// once waits for the gates, starts the component and returns how it ended, and whether that was because of a Restart.
+// once waits for the gates, starts the component and returns how it exited, and whether that was
+// because of Restart.
 func (c *component) once(life context.Context, output *logFile) (exit string, asked bool) {
 	if err := c.gate(life); err != nil {
 		return err.Error(), false
@@ -79,7 +81,8 @@ func (c *component) once(life context.Context, output *logFile) (exit string, as
 	if err != nil {
 		return err.Error(), false
 	}
-	// The probe ends with the process, so that the next process is not declared ready by a late answer.
+	// The probe ends with the process, so that a late response does not mark the next process as
+	// ready.
 	probing, endProbe := context.WithCancel(life)
 	probed := make(chan struct{})
 	go func() {
@@ -110,7 +113,7 @@ func (c *component) once(life context.Context, output *logFile) (exit string, as
 		case <-life.Done():
 			return c.terminate(cmd, done), false
 		case <-c.poke:
-			// It may be from before this process was started, which has served it.
+			// The request may be older than this process, whose start has served it.
 			if c.restartAsked() {
 				return c.terminate(cmd, done), true
 			}
@@ -118,31 +121,31 @@ func (c *component) once(life context.Context, output *logFile) (exit string, as
 	}
 }
 
-// restartAsked says whether a restart has been asked for since the last start.
+// restartAsked reports whether a restart has been requested since the last start.
 func (c *component) restartAsked() bool {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.asked > c.served
 }
 
-// terminate ends the process within its deadline and returns how it ended.
+// terminate terminates the process within its deadline and returns how it exited.
 func (c *component) terminate(cmd *exec.Cmd, done <-chan error) string {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		c.log.Warn("asking the component to stop", slog.Any("error", err))
+		c.log.Warn("signal the component to stop", slog.Any("error", err))
 	}
 	select {
 	case err := <-done:
 		return exitText(cmd, err)
-	case <-time.After(c.spec.StopTimeout): // the kernel's time, not the clock of tests: a real process is waited for
+	case <-time.After(c.spec.StopTimeout): // real time, not the clock of tests, because the process is real
 	}
 	c.log.Warn("component did not stop in time; killing it", slog.Duration("after", c.spec.StopTimeout))
 	if err := cmd.Process.Kill(); err != nil {
-		c.log.Warn("killing the component", slog.Any("error", err))
+		c.log.Warn("kill the component", slog.Any("error", err))
 	}
 	return exitText(cmd, <-done)
 }
 
-// gate waits until the component may be started.
+// gate waits until the component may start.
 func (c *component) gate(life context.Context) error {
 	defer c.s.update(c, func(s *Component) { s.Waiting = "" })
 	if len(c.spec.After) > 0 {
@@ -161,27 +164,28 @@ func (c *component) gate(life context.Context) error {
 	return nil
 }
 
-// start starts the process and returns a channel that tells its end.
+// start starts the process and returns a channel that receives its result.
 func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 	cmd := exec.Command(c.spec.Path)
 	cmd.Args = c.spec.Args
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), notForChildren), c.spec.Env...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		// A terminal's Ctrl-C goes to a whole process group; the children are to stop in order instead.
+		// Ctrl-C in a terminal signals the whole process group, but the children must stop in order.
 		Setpgid: true,
-		// When this process is killed the children end too. Not their children: pods' shims stay.
+		// If this process is killed, the children are killed, too, but not their children: pods' shims
+		// stay.
 		Pdeathsig: syscall.SIGTERM,
 	}
-	// Descendants that hold our pipe open (a shim starting) must not keep Wait from returning.
+	// Descendants that hold our pipe open (a starting shim) must not block Wait.
 	cmd.WaitDelay = 2 * time.Second
-	// Before the start: a request made from here on finds a process that may have read the old files.
+	// Before the start: a process that starts after a later request may have read the old files.
 	c.s.update(c, func(*Component) { c.served = c.asked })
 	if err := c.s.launcher.start(cmd); err != nil {
 		return nil, nil, fmt.Errorf("starting %s: %w", c.spec.Path, err)
 	}
 	if err := writePIDFile(c.s.pidFile(c.spec.Name), cmd.Process.Pid); err != nil {
-		c.log.Warn("a crash of regiond would leave this component unknown", slog.Any("error", err))
+		c.log.Warn("write the pid file; after a crash of regiond this component would not be found", slog.Any("error", err))
 	}
 	c.log.Info("component started", slog.Int("pid", cmd.Process.Pid))
 	c.s.update(c, func(s *Component) {
@@ -196,16 +200,16 @@ func (c *component) start(output *logFile) (*exec.Cmd, <-chan error, error) {
 	return cmd, done, nil
 }
 
-// notForChildren picks the variables by which a service manager talks to this process only
-// (sd_notify(3), sd_watchdog_enabled(3)), for which etcd, containerd and the kubelet would answer;
-// and those of a proxy, through which they would speak to each other.
+// notForChildren reports whether a variable is one by which a service manager talks to this process
+// only (sd_notify(3), sd_watchdog_enabled(3)), to which etcd, containerd and the kubelet would
+// respond; or that of a proxy, through which they would talk to each other.
 func notForChildren(variable string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return slices.Contains([]string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES",
 		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}, strings.ToUpper(name))
 }
 
-// probe asks until the component is ready or the process has ended.
+// probe probes until the component is ready or the process has exited.
 func (c *component) probe(ctx context.Context) {
 	if c.spec.Probe == nil {
 		return
@@ -235,7 +239,7 @@ func (c *component) probe(ctx context.Context) {
 	}
 }
 
-// exitText says how a process ended.
+// exitText describes how a process exited.
 func exitText(cmd *exec.Cmd, err error) string {
 	if cmd.ProcessState == nil {
 		return err.Error()

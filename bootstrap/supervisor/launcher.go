@@ -5,9 +5,10 @@ import (
 	"runtime"
 )
 
-// launcher starts processes from one operating-system thread that lives as long as the supervisor. PR_SET_PDEATHSIG is about the
-// parent's thread, not its process (prctl(2)): a child started from a thread that Go later ends (a goroutine that returns while
-// locked to it, as code switching network namespaces does) would be killed with the thread.
+// launcher starts processes from one operating-system thread that lives as long as the supervisor.
+// PR_SET_PDEATHSIG depends on the parent's thread, not its process (prctl(2)): a child would be
+// killed when the Go runtime ends the thread that started it (after a goroutine returns while
+// locked to it, as in code that switches network namespaces).
 type launcher struct {
 	requests chan launch
 	done     chan struct{}

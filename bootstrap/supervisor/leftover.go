@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity names a process beyond reuse of its pid: a process has the start time (clock ticks since boot) it was born with.
+// identity identifies a process even if its pid is reused, by its start time (clock ticks since
+// boot).
 type identity struct {
 	pid   int
 	start uint64
@@ -23,13 +24,13 @@ type identity struct {
 
 func (s *Supervisor) pidFile(name string) string { return filepath.Join(s.config.RunDir, name+".pid") }
 
-// writePIDFile records a child: "pid start-time".
+// writePIDFile records a child as "pid start-time".
 func writePIDFile(path string, pid int) error {
 	start, err := startTime(pid)
 	if err != nil {
 		return fmt.Errorf("pid file %s: %w", path, err)
 	}
-	// Not flushed: it matters after a crash of this process only, and a reboot makes it void.
+	// Not flushed: it is only needed after a crash of this process, and a reboot makes it obsolete.
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, fmt.Appendf(nil, "%d %d\n", pid, start), 0o644); err != nil {
 		return fmt.Errorf("pid file: %w", err)
@@ -40,7 +41,8 @@ func writePIDFile(path string, pid int) error {
 	return nil
 }
 
-// startTime is field 22 of /proc/<pid>/stat (proc_pid_stat(5)). The second field, the name in parentheses, may hold anything.
+// startTime returns field 22 of /proc/<pid>/stat (proc_pid_stat(5)). The second field, the name in
+// parentheses, may contain any characters.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -73,7 +75,8 @@ func readPIDFile(path string) (identity, error) {
 	return id, nil
 }
 
-// endLeftover ends the process that a pid file names, if it still runs: SIGTERM, then SIGKILL after the deadline.
+// endLeftover terminates the process that a pid file names, if it is still running: SIGTERM, then
+// SIGKILL after the deadline.
 func endLeftover(ctx context.Context, path string, timeout time.Duration, log *slog.Logger) error {
 	id, err := readPIDFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +95,8 @@ func endLeftover(ctx context.Context, path string, timeout time.Duration, log *s
 	return nil
 }
 
-// end ends the process with this identity, if there is one. The pidfd makes sure that what is signalled is what was compared.
+// end terminates the process with this identity, if there is one. The pidfd guarantees that the
+// signalled process is the one that was compared.
 func (id identity) end(ctx context.Context, timeout time.Duration, log *slog.Logger) error {
 	fd, err := unix.PidfdOpen(id.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -101,15 +105,15 @@ func (id identity) end(ctx context.Context, timeout time.Duration, log *slog.Log
 	if err != nil {
 		return fmt.Errorf("opening it: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing was written
+	defer func() { _ = unix.Close(fd) }() // not written to
 	if start, err := startTime(id.pid); err != nil || start != id.start {
-		return nil // ended, or another process has its number
+		return nil // exited, or its number was reused
 	}
 	for _, step := range []struct {
 		signal unix.Signal
 		wait   time.Duration
 	}{{unix.SIGTERM, timeout}, {unix.SIGKILL, 5 * time.Second}} {
-		log.Warn("ending a process left by an earlier run", slog.Int("pid", id.pid), slog.String("signal", step.signal.String()))
+		log.Warn("terminating a process left by an earlier run", slog.Int("pid", id.pid), slog.String("signal", step.signal.String()))
 		if err := unix.PidfdSendSignal(fd, step.signal, nil, 0); errors.Is(err, unix.ESRCH) {
 			return nil
 		} else if err != nil {
@@ -120,19 +124,20 @@ func (id identity) end(ctx context.Context, timeout time.Duration, log *slog.Log
 			return err
 		}
 	}
-	return errors.New("it did not end after SIGKILL; see its state in /proc (D: waiting for a device) and reboot if need be")
+	return errors.New("it did not exit after SIGKILL; see its state in /proc (D: waiting for a device), and reboot if necessary")
 }
 
-// waitPidfd waits until the process of a pidfd has ended: the descriptor then polls readable (pidfd_open(2)).
+// waitPidfd waits until the process of a pidfd has exited: the descriptor then polls as readable
+// (pidfd_open(2)).
 func waitPidfd(ctx context.Context, fd int, timeout time.Duration) (bool, error) {
-	const slice = 100 * time.Millisecond // so that a cancelled context is noticed
+	const slice = 100 * time.Millisecond // to notice a cancelled context
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); {
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(slice.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return false, fmt.Errorf("waiting for its end: %w", err)
+			return false, fmt.Errorf("waiting for it to exit: %w", err)
 		}
 		if n > 0 {
 			return true, nil
@@ -141,7 +146,7 @@ func waitPidfd(ctx context.Context, fd int, timeout time.Duration) (bool, error)
 	return false, nil
 }
 
-// EndLeftovers ends every process that an earlier run has recorded in runDir and that still runs.
+// EndLeftovers terminates every running process that an earlier run has recorded in runDir.
 func EndLeftovers(ctx context.Context, runDir string, timeout time.Duration, log *slog.Logger) error {
 	files, err := filepath.Glob(filepath.Join(runDir, "*.pid"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// After a kill -9 of the supervisor no child may be left when the next one starts: neither one that
-// heeds the parent's death nor one that ignores it.
+// After a kill -9 of the supervisor, no child may be left when the next one starts, whether it
+// reacts to the parent's death or ignores it.
 func TestLeftoversOfAKilledSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	notes := filepath.Join(dir, "notes")
@@ -48,7 +48,7 @@ func TestLeftoversOfAKilledSupervisor(t *testing.T) {
 	_ = first.Wait() // "signal: killed"
 	eventually(t, "the end of the obedient child", func() bool { return !alive(old["one"]) })
 	if !alive(old["two"]) {
-		t.Fatal("the stubborn child is gone; nothing is left to be tested")
+		t.Fatal("the stubborn child has exited, so the test shows nothing")
 	}
 
 	specs := []supervisor.Spec{spec("one", "child", notes), spec("two", "child", notes)}
@@ -73,11 +73,11 @@ func TestLeftoversOfAKilledSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if aliveAtStart.Load() {
-		t.Error("a component was started while a leftover still ran")
+		t.Error("a component was started while a leftover was still running")
 	}
 }
 
-// A pid file may name a process that is not the child it was written for: its number was given away again.
+// A pid file may name a process that is not the child it was written for, if the pid was reused.
 func TestPIDFileOfAnotherProcess(t *testing.T) {
 	bystander := exec.Command("sleep", "60")
 	if err := bystander.Start(); err != nil {
@@ -105,14 +105,14 @@ func TestPIDFileOfAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !alive(bystander.Process.Pid) {
-		t.Error("a process was ended that only has the number of a child")
+		t.Error("a process that only has the pid of a child was terminated")
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-		t.Errorf("left: %v %v", left, err)
+		t.Errorf("got %v left, %v; want nothing", left, err)
 	}
 }
 
-// alive tells whether a process runs; a zombie, which only waits for its parent, does not.
+// alive reports whether a process is running; a zombie, which only waits for its parent, is not.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

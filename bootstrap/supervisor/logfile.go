@@ -16,17 +16,18 @@ const (
 )
 
 // logFile is a component's log: appended to across restarts, rotated by size, readable by the
-// file's group. It remembers the last lines, one of which says why a program has ended.
+// file's group. It retains the last lines, one of which says why a program has exited.
 type logFile struct {
 	file    *lumberjack.Logger
 	created bool
 
 	mu    sync.Mutex
-	lines []string // the last ones, oldest first
-	begun []byte   // a line whose end has not been written yet
+	lines []string // the last lines, oldest first
+	begun []byte   // an incomplete line
 }
 
-// What is remembered: a Go program's panic is followed by the stacks of its goroutines, the first of them its own.
+// Limits of the retained lines: a Go program's panic is followed by the stacks of its goroutines,
+// starting with the panicking one.
 const (
 	longestLine = 4096
 	mostLines   = 400
@@ -36,16 +37,17 @@ func newLogFile(dir, name string) *logFile {
 	return &logFile{file: &lumberjack.Logger{Filename: filepath.Join(dir, name+".log"), MaxSize: logMegabytes, MaxBackups: logBackups}}
 }
 
-// Write never fails: the program would get SIGPIPE for its next line, and a full disk would end all
-// components at once. What can't be appended is lost to the log, but not to what is said of the
-// program's end.
+// Write never fails: otherwise the program would get SIGPIPE for its next line, and a full disk
+// would kill all components at once. Lines that can't be appended are lost to the log, but still
+// count for the cause of the program's exit.
 func (l *logFile) Write(b []byte) (int, error) {
 	l.remember(b)
 	_ = l.append(b)
 	return len(b), nil
 }
 
-// append creates the file before lumberjack does, which would give it mode 0600; rotation keeps the mode it finds.
+// append creates the file before lumberjack does, which would use mode 0600; rotation keeps the
+// existing mode.
 func (l *logFile) append(b []byte) error {
 	if !l.created {
 		f, err := os.OpenFile(l.file.Filename, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
@@ -77,7 +79,8 @@ func (l *logFile) remember(b []byte) {
 	}
 }
 
-// takeLines returns the last lines and forgets them, so that they are never told of the next process.
+// takeLines returns the last lines and discards them, so that they are never attributed to the next
+// process.
 func (l *logFile) takeLines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 func TestRestart(t *testing.T) {
-	// On a clock that stands still: a restart that is asked for must not wait for the back-off.
+	// With a stopped clock: a requested restart must not wait for the back-off.
 	clock := clocktesting.NewFakeClock(time.Now())
 	h := start(t, clock, func(notes string) []supervisor.Spec {
 		return []supervisor.Spec{spec("a", "child", notes), spec("b", "child", notes, "a"), spec("broken", "failing", notes)}
@@ -31,27 +31,28 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	if got := strings.Count(strings.Join(h.noted(t), "\n"), "a stopped"); got != 3 {
-		t.Errorf("stopped %d times in good order, want 3", got)
+		t.Errorf("got %d orderly stops, want 3", got)
 	}
 	if h.state("b") != other {
 		t.Errorf("the other component changed: %+v, was %+v", h.state("b"), other)
 	}
-	// One that does not come back: the error says why, and it is not started without back-off because of the request.
+	// If the component does not come back, the error says why, and the request does not bypass the
+	// back-off.
 	eventually(t, "its failure", func() bool { return h.state("broken").LastExit != "" && clock.HasWaiters() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := h.Restart(ctx, "broken"); err == nil || !strings.Contains(err.Error(), "out of luck") {
-		t.Errorf("a failing component was restarted: %v", err)
+		t.Errorf("restart of a failing component: got %v, want its cause", err)
 	}
 	if n := h.state("broken").Restarts; n != 0 {
-		t.Errorf("%d starts without back-off", n)
+		t.Errorf("got %d starts without back-off", n)
 	}
 	if err := h.Restart(t.Context(), "c"); err == nil {
-		t.Error("an unknown component was restarted")
+		t.Error("got no error for an unknown component")
 	}
 }
 
-// A restart asked for while no process runs is served by the start that follows.
+// A restart that is requested while no process runs is served by the next start.
 func TestRestartWhileNotRunning(t *testing.T) {
 	open := make(chan struct{})
 	h := start(t, nil, func(notes string) []supervisor.Spec {

@@ -1,6 +1,8 @@
-// Package supervisor runs the processes of the control plane as children of this one: started when what they need is ready,
-// restarted one by one with back-off, stopped in reverse order, their output kept in rotated files. Children left by a supervisor
-// that was killed are ended before new ones start; nothing is adopted, because a child that is not ours cannot be waited for.
+// Package supervisor runs the processes of the control plane as children of this process. It starts
+// them when their dependencies are ready, restarts them one by one with back-off, stops them in
+// reverse order, and writes their output to rotated files. Children of a killed supervisor are
+// terminated before new ones start; they are not adopted, because a process can only wait for its
+// own children.
 package supervisor
 
 import (
@@ -15,31 +17,35 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Spec describes a component: one child process that is to run for as long as the supervisor does.
+// Spec describes a component: a child process that runs as long as the supervisor.
 type Spec struct {
 	// Name is the component's name in status, log and pid files.
 	Name string
-	// Path is the program; Args its argument vector, whose first element is what the program sees as its own name.
+	// Path is the program; Args is its argument vector, whose first element is the program's own name.
 	Path string
 	Args []string
 	// Env is added to the environment of this process.
 	Env []string
-	// After names components that must be ready before every start of this one. They must have been given before it.
+	// After names components that must be ready before every start of this one. They must precede it
+	// in the list.
 	After []string
-	// Gate, if set, runs before every start, after After. An error is logged, counted as a failure and tried again with back-off.
+	// Gate, if set, runs before every start, once After is satisfied. An error is logged, counted as a
+	// failure and retried with back-off.
 	Gate func(context.Context) error
-	// Probe says whether the component is ready; it is asked until it is. Without one, a component is ready once it runs.
+	// Probe returns nil if the component is ready; it is called until then. Without it, a component is
+	// ready once it runs.
 	Probe func(context.Context) error
-	// Remedy says what to do about the cause of an end, empty when there is nothing to add. May be nil.
+	// Remedy says what to do about the cause of an exit, empty if there is nothing to add. May be nil.
 	Remedy func(cause string) string
-	// StopTimeout is how long the component may take to end after SIGTERM before it is killed. Default 15 s.
+	// StopTimeout is how long the component has to exit after SIGTERM before it is killed. Default: 15
+	// s.
 	StopTimeout time.Duration
 }
 
-// Component is a component's state, for status.
+// Component is the state of a component, for status.
 type Component struct {
 	Name string `json:"name"`
-	// PID is 0 while the component does not run.
+	// PID is 0 while the component is not running.
 	PID int `json:"pid,omitempty"`
 	// Since is when the running process was started.
 	Since time.Time `json:"since,omitzero"`
@@ -47,22 +53,24 @@ type Component struct {
 	Restarts int `json:"restarts"`
 	// Ready is true when the probe of the running process has succeeded.
 	Ready bool `json:"ready"`
-	// LastExit says how the last process ended, or what keeps the next from starting.
+	// LastExit says how the last process exited, or what prevents the next start.
 	LastExit string `json:"lastExit,omitempty"`
-	// Problem says what keeps a component that runs from doing its work, for causes outside of its process. It is not ready then.
+	// Problem says why a running component can't do its work, for causes outside of its process. It is
+	// then not ready.
 	Problem string `json:"problem,omitempty"`
-	// Waiting says what a start waits for, or why a running component has not become ready for long.
+	// Waiting says what a start is waiting for, or why a running component has not been ready for a
+	// long time.
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// Config says where a supervisor keeps its files.
+// Config configures a supervisor.
 type Config struct {
-	// RunDir holds the children's pid files; it must outlive a crash of this process, not a reboot.
+	// RunDir has the children's pid files; it must survive a crash of this process, but not a reboot.
 	RunDir string
-	// LogDir holds <component>.log.
+	// LogDir has the files <component>.log.
 	LogDir string
 	Log    *slog.Logger
-	// Clock times back-off and stable runs. Default: the real one.
+	// Clock for back-off and stable runs. Default: real time.
 	Clock clock.Clock
 }
 
@@ -76,7 +84,7 @@ type Supervisor struct {
 	changed chan struct{} // closed and replaced whenever any component's state changes
 }
 
-// New prepares a supervisor for the components, in their order of start. It starts nothing.
+// New returns a supervisor for the components, in the order in which they start. It starts nothing.
 func New(config Config, specs []Spec) (*Supervisor, error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
@@ -88,14 +96,14 @@ func New(config Config, specs []Spec) (*Supervisor, error) {
 	var names []string
 	for _, spec := range specs {
 		if spec.Name == "" || spec.Path == "" || len(spec.Args) == 0 {
-			return nil, fmt.Errorf("component %q: name, path and arguments are needed", spec.Name)
+			return nil, fmt.Errorf("component %q: name, path and arguments are required", spec.Name)
 		}
 		if slices.Contains(names, spec.Name) {
 			return nil, fmt.Errorf("component %s is given twice", spec.Name)
 		}
 		for _, a := range spec.After {
 			if !slices.Contains(names, a) {
-				return nil, fmt.Errorf("component %s starts after %s, which is not given before it", spec.Name, a)
+				return nil, fmt.Errorf("component %s starts after %s, which does not precede it", spec.Name, a)
 			}
 		}
 		if spec.StopTimeout == 0 {
@@ -107,15 +115,15 @@ func New(config Config, specs []Spec) (*Supervisor, error) {
 	return s, nil
 }
 
-// Run ends leftovers of an earlier run, keeps the components running until the context ends, then
-// stops them in reverse order, each within its deadline. It returns when none of them runs.
+// Run terminates leftovers of an earlier run, keeps the components running until the context ends,
+// and then stops them in reverse order, each within its deadline. It returns when all have exited.
 func (s *Supervisor) Run(ctx context.Context) error {
 	for _, dir := range []string{s.config.RunDir, s.config.LogDir} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return fmt.Errorf("supervisor: %w", err)
 		}
 	}
-	// Reverse order as in a stop: clients before what they talk to.
+	// Reverse order as in a stop: clients before their servers.
 	for _, c := range slices.Backward(s.components) {
 		if err := endLeftover(ctx, s.pidFile(c.spec.Name), c.spec.StopTimeout, c.log); err != nil {
 			return err
@@ -124,7 +132,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	s.launcher = newLauncher()
 	defer s.launcher.close()
 
-	// The children outlive ctx: each is told to stop in its turn, not when the context ends.
+	// The children outlive ctx: each is stopped in its turn, not when the context ends.
 	for _, c := range s.components {
 		life, stop := context.WithCancel(context.WithoutCancel(ctx))
 		c.stop = stop
@@ -142,7 +150,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return nil
 }
 
-// Snapshot is the state of all components, in their order of start.
+// Snapshot returns the state of all components, in the order in which they start.
 func (s *Supervisor) Snapshot() []Component {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +161,7 @@ func (s *Supervisor) Snapshot() []Component {
 	return out
 }
 
-// WaitReady waits until the named components are ready at the same time; without names, all of them.
+// WaitReady waits until the named components, or all without names, are ready at the same time.
 func (s *Supervisor) WaitReady(ctx context.Context, names ...string) error {
 	for {
 		s.mu.Lock()
@@ -176,13 +184,13 @@ func (s *Supervisor) WaitReady(ctx context.Context, names ...string) error {
 	}
 }
 
-// Restart ends a component's process, in the component's time to stop, and returns when one that
-// was started after the call is ready. When none runs it waits for the next. Other components are
-// left alone, also those that start after this one.
+// Restart terminates a component's process within the component's StopTimeout, and returns when a
+// process that was started after the call is ready. If none is running, it waits for the next one.
+// Other components are left alone, even those that start after this one.
 func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	i := slices.IndexFunc(s.components, func(c *component) bool { return c.spec.Name == name })
 	if i < 0 {
-		return fmt.Errorf("restart of %s: there is no such component", name)
+		return fmt.Errorf("restart %s: there is no such component", name)
 	}
 	c := s.components[i]
 	s.mu.Lock()
@@ -191,7 +199,7 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 	s.mu.Unlock()
 	select {
 	case c.poke <- struct{}{}:
-	default: // an earlier request has not been looked at; one look is enough
+	default: // an earlier request is still pending, and one is enough
 	}
 	for {
 		s.mu.Lock()
@@ -202,13 +210,13 @@ func (s *Supervisor) Restart(ctx context.Context, name string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("restart of %s: it is not ready again (%s; last exit: %s): %w", name, state.Waiting, state.LastExit, context.Cause(ctx))
+			return fmt.Errorf("restart %s: it is not ready again (%s; last exit: %s): %w", name, state.Waiting, state.LastExit, context.Cause(ctx))
 		case <-changed:
 		}
 	}
 }
 
-// update changes a component's state and wakes who waits for it.
+// update changes a component's state and wakes waiters.
 func (s *Supervisor) update(c *component, f func(*Component)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

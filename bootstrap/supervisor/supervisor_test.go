@@ -20,18 +20,19 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// The test binary is also the children: parts chosen by the first argument. Each appends what it does to the file in the second.
+// The test binary also plays the children, whose part is the first argument. Each appends its
+// actions to the file in the second.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case "child": // ends when told to
+		case "child": // exits when told to
 			terminated := make(chan os.Signal, 1)
 			signal.Notify(terminated, syscall.SIGTERM)
 			note("started")
 			<-terminated
 			note("stopped")
 			os.Exit(0)
-		case "stubborn": // ends only when killed
+		case "stubborn": // exits only when killed
 			signal.Ignore(syscall.SIGTERM)
 			note("started")
 			for {
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 			note("started")
 			fmt.Println("out of luck")
 			os.Exit(3)
-		case "supervisor": // a supervisor to be killed: supervisor NOTES DIR
+		case "supervisor": // a supervisor that will be killed: supervisor NOTES DIR
 			s, err := supervisor.New(supervisor.Config{RunDir: filepath.Join(os.Args[3], "run"), LogDir: filepath.Join(os.Args[3], "log")},
 				[]supervisor.Spec{spec("one", "child", os.Args[2]), spec("two", "stubborn", os.Args[2])})
 			if err == nil {
@@ -139,7 +140,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 
 func TestStartsInOrderAndStopsInReverse(t *testing.T) {
 	h := start(t, nil, func(notes string) []supervisor.Spec {
-		// A component is ready when it has said that it started.
+		// A component is ready once it has noted its start.
 		probe := func(name string) func(context.Context) error {
 			return func(context.Context) error {
 				if b, err := os.ReadFile(notes); err != nil || !strings.Contains(string(b), name+" started") {
@@ -157,17 +158,17 @@ func TestStartsInOrderAndStopsInReverse(t *testing.T) {
 	}
 	for _, c := range h.Snapshot() {
 		if c.PID == 0 || !c.Ready || c.Since.IsZero() || c.Restarts != 0 || c.LastExit != "" {
-			t.Errorf("running component: %+v", c)
+			t.Errorf("running component: got %+v, want a pid and ready", c)
 		}
 	}
 	h.stop()
 	want := []string{"a started", "b started", "c started", "c stopped", "b stopped", "a stopped"}
 	if got := h.noted(t); !slices.Equal(got, want) {
-		t.Errorf("order %v, want %v", got, want)
+		t.Errorf("got the order %v, want %v", got, want)
 	}
 	for _, c := range h.Snapshot() {
 		if c.PID != 0 || c.Ready {
-			t.Errorf("stopped component: %+v", c)
+			t.Errorf("stopped component: got %+v, want no pid and not ready", c)
 		}
 	}
 }
@@ -202,7 +203,7 @@ func TestBackOffDoublesAndResets(t *testing.T) {
 		eventually(t, "a failure", func() bool { return starts() == i+1 && clock.HasWaiters() })
 		clock.Step(wait - time.Millisecond)
 		if !clock.HasWaiters() {
-			t.Fatalf("failure %d was waited for less than %s", i+1, wait)
+			t.Fatalf("failure %d: the wait was shorter than %s", i+1, wait)
 		}
 		clock.Step(time.Millisecond)
 	}
@@ -253,7 +254,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A gate or a component that is waited for may never come; a stop must not wait for it.
+// A gate or dependency may never become ready; a stop must not wait for it.
 func TestStopWhileWaiting(t *testing.T) {
 	h := start(t, nil, func(notes string) []supervisor.Spec {
 		a := spec("a", "child", notes)
@@ -264,7 +265,7 @@ func TestStopWhileWaiting(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := h.WaitReady(ctx, "b"); err == nil || !strings.Contains(err.Error(), "[b]") {
-		t.Errorf("waiting for b: %v", err)
+		t.Errorf("waiting for b: got %v, want a timeout that names it", err)
 	}
 	h.stop()
 }
@@ -279,7 +280,7 @@ func TestStubbornChildIsKilled(t *testing.T) {
 	pid := h.state("a").PID
 	h.stop()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d still there: %v", pid, err)
+		t.Errorf("process %d still exists: %v", pid, err)
 	}
 }
 
@@ -290,7 +291,7 @@ func TestLog(t *testing.T) {
 	path := filepath.Join(h.dir, "log", "a.log")
 	b, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(b), "out of luck\n") < 2 {
-		t.Errorf("log of two runs: %q %v", b, err)
+		t.Errorf("log of two runs: got %q %v", b, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("mode %v %v", info.Mode(), err)
@@ -306,7 +307,7 @@ func TestNewRefuses(t *testing.T) {
 		"forward":      {{Name: "b", Path: "/bin/true", Args: []string{"b"}, After: []string{"a"}}, good},
 	} {
 		if _, err := supervisor.New(supervisor.Config{}, specs); err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: got no error, want a refusal", name)
 		}
 	}
 }

@@ -15,10 +15,10 @@ func Booted() bool {
 	return err == nil && i.IsDir()
 }
 
-// Systemctl runs systemctl with arguments and returns what it printed.
+// Systemctl runs systemctl with arguments and returns its output.
 type Systemctl func(ctx context.Context, args ...string) (string, error)
 
-// Run is systemctl of this host.
+// Run runs systemctl of this host.
 func Run(ctx context.Context, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, "systemctl", args...).Output()
 	if err != nil {
@@ -31,15 +31,16 @@ func Run(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// State of the service (org.freedesktop.systemd1(5)).
+// State is the state of the service (org.freedesktop.systemd1(5)).
 type State struct {
-	// Active is e.g. active, activating, inactive, failed; Sub e.g. running, start, auto-restart, dead.
+	// Active is e.g. active, activating, inactive, failed; Sub e.g. running, start, auto-restart,
+	// dead.
 	Active, Sub string
-	// Invocation names one run of the service: it changes with every start.
+	// Invocation identifies one run of the service; it changes with every start.
 	Invocation string
 }
 
-// Show asks for the state. A unit that does not exist is inactive.
+// Show returns the state. A unit that does not exist is inactive.
 func Show(ctx context.Context, s Systemctl) (State, error) {
 	out, err := s(ctx, "show", "--property=ActiveState,SubState,InvocationID", UnitName)
 	if err != nil {
@@ -60,12 +61,12 @@ func Show(ctx context.Context, s Systemctl) (State, error) {
 	return st, nil
 }
 
-// Up reports whether the service runs or is being started, and not only waits to be.
+// Up reports whether the service is running or starting, rather than waiting for a restart.
 func (s State) Up() bool {
 	return s.Active == "active" || s.Active == "activating" && s.Sub != "auto-restart"
 }
 
-// Ended reports whether a run of the service other than the given one has ended by itself.
+// Ended reports whether a run of the service other than the given one has ended on its own.
 func (s State) Ended(other string) bool {
 	return s.Invocation != "" && s.Invocation != other && (s.Sub == "auto-restart" || s.Active == "failed")
 }

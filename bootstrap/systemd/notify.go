@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Notifier tells the service manager about this service (sd_notify(3)). The zero value, without a
-// socket, tells nobody.
+// Notifier notifies the service manager about this service (sd_notify(3)). The zero value, without
+// a socket, does nothing.
 type Notifier struct {
-	// Socket as given in $NOTIFY_SOCKET. The caller removes it from the environment, so that
-	// components, some of which speak the same protocol, do not answer for regiond.
+	// Socket from $NOTIFY_SOCKET. The caller removes the variable from the environment, so that
+	// components, some of which speak the same protocol, do not notify for regiond.
 	Socket string
 }
 
@@ -22,7 +22,7 @@ const (
 	Watchdog = "WATCHDOG=1"
 )
 
-// Status is a message that systemctl status shows.
+// Status returns a message for systemctl status to show.
 func Status(text string) string { return "STATUS=" + text }
 
 // Notify sends one message.
@@ -30,7 +30,7 @@ func (n Notifier) Notify(message string) error {
 	if n.Socket == "" {
 		return nil
 	}
-	// A name that begins with "@" is in the abstract namespace; package net takes it as such.
+	// A name that begins with "@" is in the abstract namespace, as package net treats it.
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.Socket, Net: "unixgram"})
 	if err != nil {
 		return fmt.Errorf("notify systemd: %w", err)
@@ -42,8 +42,8 @@ func (n Notifier) Notify(message string) error {
 	return err
 }
 
-// KeepAlive answers the service manager's watchdog, which expects a message every interval, until ctx
-// ends, as long as alive returns nil. Without a watchdog, interval 0, it returns at once.
+// KeepAlive answers the service manager's watchdog, which expects a message every interval, until
+// ctx ends, as long as alive returns nil. Without a watchdog, interval 0, it returns at once.
 func KeepAlive(ctx context.Context, interval time.Duration, alive func(context.Context) error, notify func(message string)) {
 	if interval == 0 {
 		return

@@ -1,4 +1,4 @@
-// Package systemd writes regiond's service unit and speaks to the service manager.
+// Package systemd writes regiond's service unit and talks to the service manager.
 package systemd
 
 import (
@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// UnitName of the service.
+// UnitName is the name of the service.
 const UnitName = "regiond.service"
 
-// Unit is what differs between units.
+// Unit has the variable parts of the unit.
 type Unit struct {
-	// Program is the absolute path of regiond. systemd takes no special characters in it.
+	// Program is the absolute path of regiond. systemd accepts no special characters in it.
 	Program string
 	// RegionFile is the absolute path of region.yaml.
 	RegionFile string
 }
 
-// Text is the unit file (systemd.service(5)).
+// Text returns the unit file (systemd.service(5)).
 func (u Unit) Text() string {
 	return fmt.Sprintf(unitText, u.Program, quote(u.RegionFile))
 }
@@ -57,8 +57,8 @@ OOMScoreAdjust=-999
 WantedBy=multi-user.target
 `
 
-// quote writes a path as one argument of a command line (systemd.service(5), "Command lines"; "%" begins
-// a specifier, "$" a variable).
+// quote quotes a path as one argument of a command line (systemd.service(5), "Command lines"; "%"
+// begins a specifier, "$" a variable).
 func quote(path string) string {
 	path = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(path)
 	if strings.ContainsAny(path, " \t\\\"'") {

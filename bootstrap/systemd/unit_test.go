@@ -26,11 +26,11 @@ func TestUnitIsAsReviewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("differs from %s (go test -update writes it):\n%s", golden, got)
+		t.Errorf("differs from %s (go test -update writes it); got:\n%s\nwant:\n%s", golden, got, want)
 	}
 }
 
-// TestSystemdAcceptsTheUnit asks systemd itself, which knows every key and value.
+// TestSystemdAcceptsTheUnit has systemd itself verify every key and value.
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "regiond")
