@@ -13,7 +13,7 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// Paths of an installation.
+// Paths are the paths of an installation.
 type Paths struct {
 	Program    string
 	RegionFile string
@@ -27,22 +27,22 @@ var DefaultPaths = Paths{
 	Unit:       "/etc/systemd/system/" + systemd.UnitName,
 }
 
-// Config of an installation.
+// Config configures an installation.
 type Config struct {
 	Paths   Paths
 	DataDir string
-	// Program that is running, to be copied.
+	// Program is the running program, which is copied.
 	Program string
-	// RegionFile that was given, and its content.
+	// RegionFile is the given region file, and its content.
 	RegionFile string
 	Region     []byte
 	Systemctl  systemd.Systemctl
-	// Report tells each thing done.
+	// Report is called for each action.
 	Report func(format string, a ...any)
 }
 
-// Install puts the files in place and starts the service, or restarts it if something changed. It
-// can be run again at any time and does only what is missing. It does not wait for the region.
+// Install installs the files and starts the service, or restarts it if something changed. It is
+// idempotent and does only what is missing. It does not wait for the region.
 func Install(ctx context.Context, c Config) error {
 	program, err := os.ReadFile(c.Program)
 	if err != nil {
@@ -78,8 +78,9 @@ func Install(ctx context.Context, c Config) error {
 	return c.start(ctx, changed)
 }
 
-// KeepRegionFile gives the installed service the region file that was applied, so that its next start has what runs. Without a
-// service that was installed from this data directory it does nothing. A file that somebody changed by hand is an error.
+// KeepRegionFile copies the applied region file to the installed service, so that its next start
+// uses what is running. It does nothing if no service was installed from this data directory. A
+// file that was edited by hand is an error.
 func (c Config) KeepRegionFile() error {
 	record, err := ReadRecord(c.DataDir)
 	if err != nil || record.Files[c.Paths.RegionFile] == "" {
@@ -89,12 +90,13 @@ func (c Config) KeepRegionFile() error {
 	return err
 }
 
-// regionFile names files with secrets and the layout of networks: it is for root only.
+// regionFile is readable by root only, because it names files with secrets and the layout of
+// networks.
 func (c Config) regionFile() file {
 	return file{path: c.Paths.RegionFile, content: c.Region, mode: 0o600, given: c.RegionFile, edited: true}
 }
 
-// start does not block: the caller shows progress meanwhile.
+// start does not block; the caller shows progress meanwhile.
 func (c Config) start(ctx context.Context, changed bool) error {
 	state, err := systemd.Show(ctx, c.Systemctl)
 	if err != nil {
@@ -103,12 +105,12 @@ func (c Config) start(ctx context.Context, changed bool) error {
 	verb, text := "start", "starting"
 	switch {
 	case state.Up() && !changed:
-		c.Report("%s runs and nothing changed", systemd.UnitName)
+		c.Report("%s is running and nothing changed", systemd.UnitName)
 		return nil
 	case state.Up():
-		verb, text = "restart", "restarting with what changed"
+		verb, text = "restart", "restarting with the changes"
 	case state.Sub == "auto-restart":
-		verb, text = "restart", "starting again"
+		verb, text = "restart", "restarting"
 	}
 	if _, err := c.Systemctl(ctx, verb, "--no-block", systemd.UnitName); err != nil {
 		return err
@@ -117,20 +119,20 @@ func (c Config) start(ctx context.Context, changed bool) error {
 	return nil
 }
 
-// ErrEdited is wrapped by errors about a file that was changed by hand and is not overwritten.
+// ErrEdited is wrapped by errors about a file that was edited by hand and is not overwritten.
 var ErrEdited = errors.New("changed since it was installed")
 
 type file struct {
 	path    string
 	content []byte
 	mode    os.FileMode
-	// given is the file that the content came from, if any.
+	// given is the source file of the content, if any.
 	given string
-	// edited: people change the file after installation, and what they wrote is not overwritten.
+	// edited: people edit the file after installation, and their changes are not overwritten.
 	edited bool
 }
 
-// put writes one file unless it is there already, and records it before.
+// put records one file and then writes it, unless it already exists.
 func (c Config) put(f file, record *Record) (wrote bool, err error) {
 	sum := sha256.Sum256(f.content)
 	wanted := hex.EncodeToString(sum[:])
@@ -140,7 +142,7 @@ func (c Config) put(f file, record *Record) (wrote bool, err error) {
 	}
 	switch {
 	case have == wanted:
-		// Ours if it was recorded; otherwise someone else put the same content there, and keeps it.
+		// It is ours if it was recorded; otherwise someone else wrote the same content and owns the file.
 		return false, os.Chmod(f.path, f.mode)
 	case f.edited && have != "" && have != record.Files[f.path]:
 		return false, fmt.Errorf("%s was %w, or was not installed by regiond; to keep it: regiond install -f %s; to replace it: move it away first",
@@ -160,7 +162,7 @@ func (c Config) put(f file, record *Record) (wrote bool, err error) {
 	return true, nil
 }
 
-// makeDirectory makes one missing level, which is all that the paths need, and records it.
+// makeDirectory creates and records one missing level, which is all that the paths need.
 func (c Config) makeDirectory(dir string, record *Record) error {
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		return err

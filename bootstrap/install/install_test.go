@@ -13,7 +13,7 @@ import (
 	"regiond.dev/regiond/bootstrap/install"
 )
 
-// host is a fake host: a folder for its files, and systemd that only notes what it is told.
+// host is a fake host: a folder for its files, and a systemd that only records commands.
 type host struct {
 	t     *testing.T
 	root  string
@@ -65,7 +65,7 @@ func (h *host) install(regionYAML string) error {
 	})
 }
 
-// files lists what is on the host beside the given files.
+// files lists the files on the host besides the given ones.
 func (h *host) files() []string {
 	h.t.Helper()
 	var all []string
@@ -97,10 +97,10 @@ func TestInstallPutsFilesAndStarts(t *testing.T) {
 	h.mustInstall("region 1")
 	want := []string{"etc/regiond/region.yaml", "etc/systemd/system/regiond.service", "usr/local/bin/regiond", "var/lib/regiond/install.json"}
 	if got := h.files(); !slices.Equal(got, want) {
-		t.Errorf("files %q", got)
+		t.Errorf("got the files %q", got)
 	}
 	if want := []string{"daemon-reload", "enable regiond.service", "start --no-block regiond.service"}; !slices.Equal(h.calls, want) {
-		t.Errorf("calls %q", h.calls)
+		t.Errorf("got the calls %q", h.calls)
 	}
 	for path, mode := range map[string]os.FileMode{"usr/local/bin/regiond": 0o755, "etc/regiond/region.yaml": 0o600} {
 		i, err := os.Stat(h.path(path))
@@ -116,32 +116,32 @@ func TestSecondInstallDoesOnlyWhatIsMissing(t *testing.T) {
 	h.state = "ActiveState=active\nSubState=running\nInvocationID=a\n"
 	h.mustInstall("region 1")
 	if slices.ContainsFunc(h.calls, func(c string) bool { return strings.Contains(c, "start") }) {
-		t.Errorf("nothing changed, but %q", h.calls)
+		t.Errorf("nothing changed: got the calls %q, want no restart", h.calls)
 	}
 	h.write("given/regiond", "program v2")
 	h.mustInstall("region 1")
 	if !slices.Contains(h.calls, "restart --no-block regiond.service") {
-		t.Errorf("the program changed, but %q", h.calls)
+		t.Errorf("the program changed: got the calls %q, want a restart", h.calls)
 	}
 	if len(h.report) != 2 || !strings.HasPrefix(h.report[0], "wrote ") {
-		t.Errorf("report %q", h.report)
+		t.Errorf("got the report %q", h.report)
 	}
 }
 
-func TestServiceThatWaitsForItsRestartIsStartedAtOnce(t *testing.T) {
+func TestServiceWaitingForRestartIsStartedAtOnce(t *testing.T) {
 	h := newHost(t)
 	h.mustInstall("region 1")
 	h.state = "ActiveState=activating\nSubState=auto-restart\nInvocationID=a\n"
 	h.mustInstall("region 1")
 	if !slices.Contains(h.calls, "restart --no-block regiond.service") {
-		t.Errorf("calls %q", h.calls)
+		t.Errorf("got the calls %q", h.calls)
 	}
 }
 
 func TestEditedRegionFileIsNotOverwritten(t *testing.T) {
 	h := newHost(t)
 	h.mustInstall("region 1")
-	h.mustInstall("region 2") // ours, unchanged: replaced
+	h.mustInstall("region 2") // ours and unchanged: replaced
 	h.write("etc/regiond/region.yaml", "edited by hand")
 	err := h.install("region 3")
 	if err == nil || !strings.Contains(err.Error(), "was changed since it was installed") {
@@ -167,39 +167,39 @@ func TestRemovalLeavesNothing(t *testing.T) {
 	h.mustInstall("region 1")
 	remove(t, h)
 	if got := h.files(); !slices.Equal(got, []string{"var/lib/regiond/install.json"}) {
-		t.Errorf("left %q", got)
+		t.Errorf("got %q left", got)
 	}
 	if _, err := os.Stat(h.path("etc/regiond")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("etc/regiond is left: %v", err)
+		t.Errorf("etc/regiond: got %v, want it removed", err)
 	}
-	remove(t, h) // half-way or twice: no error
+	remove(t, h) // repeated: no error
 }
 
-func TestRemovalKeepsWhatIsNotOurs(t *testing.T) {
+func TestRemovalKeepsForeignFiles(t *testing.T) {
 	h := newHost(t)
-	h.write("usr/local/bin/regiond", "program v1") // put there by someone, the same as ours
+	h.write("usr/local/bin/regiond", "program v1") // someone else's, with the same content as ours
 	h.mustInstall("region 1")
 	h.write("etc/regiond/region.yaml", "edited by hand")
 	h.write("etc/regiond/bmc.yaml", "the operator's")
 	r := remove(t, h)
 	if len(r.Kept) != 1 || !strings.HasSuffix(r.Kept[0], "region.yaml") {
-		t.Errorf("kept %q", r.Kept)
+		t.Errorf("got %q kept", r.Kept)
 	}
 	want := []string{"etc/regiond/bmc.yaml", "etc/regiond/region.yaml", "usr/local/bin/regiond", "var/lib/regiond/install.json"}
 	if got := h.files(); !slices.Equal(got, want) {
-		t.Errorf("left %q", got)
+		t.Errorf("got %q left", got)
 	}
 }
 
 func TestNothingInstalledNothingRemoved(t *testing.T) {
 	r, err := install.PlanRemoval(t.TempDir())
 	if err != nil || r.Unit != "" || r.Files != nil {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("got %+v, %v; want nothing to remove", r, err)
 	}
 }
 
-// The installed service gets the file that was applied; one that somebody edited is kept, and
-// without a service nothing is written.
+// The installed service gets the applied file; an edited one is kept, and without a service nothing
+// is written.
 func TestKeepRegionFile(t *testing.T) {
 	h := newHost(t)
 	keep := func(regionYAML string) error {

@@ -1,6 +1,6 @@
-// Package install puts regiond on a host as a systemd service, and takes it off again. What it puts
-// where is recorded first, with checksums, so that taking it off removes what is still as it was
-// put there and nothing else.
+// Package install installs regiond on a host as a systemd service, and removes it again. It records
+// each file with a checksum before writing it, so that a removal deletes only files that are
+// unchanged since.
 package install
 
 import (
@@ -16,15 +16,16 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// Record is what was put outside the data directory. It is a file and not in the journal, which the running regiond holds open.
+// Record lists what was installed outside the data directory. It is a separate file because the
+// running regiond holds the journal open.
 type Record struct {
-	// Files by path with the SHA-256 of what was written, in hex.
+	// Files by path with the SHA-256 of their written content, in hex.
 	Files map[string]string `json:"files"`
 	// Directories that did not exist before.
 	Directories []string `json:"directories,omitempty"`
 }
 
-// ReadRecord of a data directory. Without one nothing was installed.
+// ReadRecord reads the record in a data directory. Without one, nothing was installed.
 func ReadRecord(dataDir string) (Record, error) {
 	r := Record{Files: map[string]string{}}
 	path := datadir.InstallRecord.In(dataDir)
@@ -49,7 +50,7 @@ func (r Record) write(dataDir string) error {
 	return atomicfile.Write(datadir.InstallRecord.In(dataDir), append(b, '\n'), 0o600)
 }
 
-// fileSum is the SHA-256 of a file in hex; empty when there is none.
+// fileSum returns the SHA-256 of a file in hex; empty if it does not exist.
 func fileSum(path string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,19 +13,19 @@ import (
 	"regiond.dev/regiond/bootstrap/systemd"
 )
 
-// Removal is what taking an installation off would do. Planning it changes nothing.
+// Removal is the plan of removing an installation. Planning it changes nothing.
 type Removal struct {
-	// Unit is the service to stop and disable, empty when none was installed.
+	// Unit is the service to stop and disable, empty if none was installed.
 	Unit string
-	// Files that are as they were put there.
+	// Files to remove: they are unchanged since their installation.
 	Files []string
-	// Kept files were changed since.
+	// Kept files have been changed since.
 	Kept []string
-	// Directories to remove if they are empty then.
+	// Directories to remove if they are empty afterwards.
 	Directories []string
 }
 
-// PlanRemoval looks at what was recorded and what is there.
+// PlanRemoval compares the record with the files on the host.
 func PlanRemoval(dataDir string) (Removal, error) {
 	record, err := ReadRecord(dataDir)
 	if err != nil {
@@ -39,7 +39,7 @@ func PlanRemoval(dataDir string) (Removal, error) {
 		}
 		switch sum {
 		case "":
-			continue // never written, or removed since
+			continue // never written, or already removed
 		case record.Files[path]:
 			r.Files = append(r.Files, path)
 		default:

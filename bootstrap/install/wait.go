@@ -23,8 +23,8 @@ func (e *NotReadyError) Error() string {
 func (e *NotReadyError) Unwrap() error { return e.cause }
 
 // WaitReady shows the stages of the service until the control plane of a data directory is ready.
-// before is the run of the service that may be stopping still, or that failed before. The error is a
-// NotReadyError when ctx ends first.
+// before is the run of the service that may be stopping still, or that failed before. The error is
+// a NotReadyError when ctx ends first.
 func WaitReady(ctx context.Context, dataDir, before string, systemctl systemd.Systemctl, show func(string)) error {
 	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()

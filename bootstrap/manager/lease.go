@@ -15,30 +15,34 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// LeaseName is the Lease in region.NamespaceSystem that names the control host whose controllers act.
+// LeaseName is the Lease in region.NamespaceSystem whose holder is the control host with active
+// controllers.
 const LeaseName = "regiond-controllers"
 
-// requestTimeout bounds one request about the Lease; it is below the time for a renewal, controller-runtime's 10 s, so that one
-// request without an answer is not the only try.
+// requestTimeout bounds one request for the Lease. It is shorter than controller-runtime's renew
+// deadline of 10 s, so that there is time for another attempt.
 const requestTimeout = 5 * time.Second
 
 // lease is the Lease of the region's controllers. It differs from client-go's in two ways.
 //
-// Its holder is a host, not a process, so that regiond which was killed and started again holds it at once: waiting for its own
-// Lease to expire would cost 15 s. Two processes of one host can't both take it for theirs, because the data directory is locked.
+// Its holder is a host, not a process, so that a regiond that was killed and restarted holds it at
+// once: waiting for its own Lease to expire would take 15 s. Two processes on one host can't both
+// hold it, because the data directory is locked.
 //
-// It is lost to another host only, not to an API server that does not answer. regiond runs that API server itself: ending all
-// controllers, DHCP and the control plane because it is away would make a short outage a long one. Meanwhile nobody can take the
-// Lease, for a region has one control host.
+// It is only lost to another host, not when the API server does not respond. regiond runs that API
+// server itself: stopping all controllers, DHCP and the control plane during its outage would turn
+// a short outage into a long one. Nobody can acquire the Lease meanwhile, because a region has one
+// control host.
 type lease struct {
 	resourcelock.LeaseLock
 	log *slog.Logger
 
-	// What follows belongs to the elector's goroutine.
+	// The fields below belong to the elector's goroutine.
 
-	// held is what this process wrote into the Lease when it took or renewed it; nil while it does not have it.
+	// held is what this process wrote into the Lease when it acquired or renewed it; nil while it does
+	// not hold it.
 	held *resourcelock.LeaderElectionRecord
-	// silent: the last request was not answered.
+	// silent: the last request got no response.
 	silent bool
 }
 
@@ -55,7 +59,7 @@ func newLease(conf *rest.Config, host string, log *slog.Logger) (*lease, error) 
 	}}, nil
 }
 
-// Get reads the Lease. Without an answer it is what this process wrote last.
+// Get reads the Lease. Without a response it returns what this process wrote last.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	r, raw, err := l.LeaseLock.Get(ctx)
 	if err == nil || apierrors.IsNotFound(err) || l.held == nil {
@@ -66,7 +70,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return l.held, raw, err
 }
 
-// Create makes the Lease for this host.
+// Create creates the Lease for this host.
 func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Create(ctx, r)
 	if err == nil {
@@ -75,9 +79,9 @@ func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord)
 	return err
 }
 
-// Update takes, renews or releases the Lease. A renewal succeeds without an answer, too, see lease;
-// what the API server says about the Lease itself, that it was changed or deleted, is an error,
-// after which client-go reads it.
+// Update acquires, renews or releases the Lease. A renewal also succeeds without a response; see
+// lease. If the API server says that the Lease was changed or deleted, that is an error, after
+// which client-go reads it.
 func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	err := l.LeaseLock.Update(ctx, r)
 	switch {
@@ -90,7 +94,7 @@ func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord)
 	return err
 }
 
-// written notes what is in the Lease now.
+// written records the current content of the Lease.
 func (l *lease) written(r resourcelock.LeaderElectionRecord) {
 	l.silent, l.held = false, nil
 	if r.HolderIdentity == l.Identity() {
@@ -98,10 +102,10 @@ func (l *lease) written(r resourcelock.LeaderElectionRecord) {
 	}
 }
 
-// unanswered logs the first of the requests in a row that failed.
+// unanswered logs the first of several consecutive failed requests.
 func (l *lease) unanswered(err error) {
 	if !l.silent {
-		l.log.Warn("the Lease of the controllers is not renewed while the API server does not answer; they continue",
+		l.log.Warn("can't renew the controllers' Lease, because the API server does not respond; the controllers continue",
 			slog.String("lease", l.Describe()), slog.Any("error", err))
 	}
 	l.silent = true

@@ -23,13 +23,13 @@ import (
 	"regiond.dev/regiond/region/scheme"
 )
 
-// api is an API server that holds Leases.
+// api is an API server with Leases.
 type api struct {
 	clienttesting.Fake
 	tracker clienttesting.ObjectTracker
-	// trouble is what each write or read ends with while it is set.
+	// trouble is the error of each read and write while it is set.
 	trouble atomic.Pointer[error]
-	// updates counts those that were tried.
+	// updates counts the attempted updates.
 	updates atomic.Int64
 }
 
@@ -61,14 +61,15 @@ func (a *api) lease(host string) *lease {
 	}}
 }
 
-// heldBy is a Lease that a host has just renewed.
+// heldBy returns a Lease that a host has just renewed.
 func heldBy(host string) *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: LeaseName}, Spec: coordinationv1.LeaseSpec{
 		HolderIdentity: &host, LeaseDurationSeconds: ptr.To[int32](3600), AcquireTime: &now, RenewTime: &now, LeaseTransitions: ptr.To[int32](1)}}
 }
 
-// campaign runs an elector, which lives for the test, and returns what tells that it leads, and that it does not any more.
+// campaign runs an elector until the test ends, and returns channels that are closed when it leads,
+// and when it no longer does.
 func campaign(t *testing.T, l *lease, duration, renew, retry time.Duration) (leads, lost chan struct{}) {
 	t.Helper()
 	leads, lost = make(chan struct{}), make(chan struct{})
@@ -90,16 +91,16 @@ func within(t *testing.T, d time.Duration, c <-chan struct{}, what string) {
 	select {
 	case <-c:
 	case <-time.After(d):
-		t.Fatalf("not within %s: %s", d, what)
+		t.Fatalf("%s: not within %s", what, d)
 	}
 }
 
-// A regiond that was killed does not release its Lease; the next one on this host has it with its first request. The second one
-// would come after an hour.
+// A killed regiond does not release its Lease; the next one on this host holds it with its first
+// request. The second request would come after an hour.
 func TestLeaseOfThisHostIsHeldAtOnce(t *testing.T) {
 	a := newAPI(heldBy("seed"))
 	leads, _ := campaign(t, a.lease("seed"), 3*time.Hour, 2*time.Hour, time.Hour)
-	within(t, 10*time.Second, leads, "leading by the own Lease")
+	within(t, 10*time.Second, leads, "leading by its own Lease")
 }
 
 func TestLeaseOfAnotherHostExpiresFirst(t *testing.T) {
@@ -110,11 +111,12 @@ func TestLeaseOfAnotherHostExpiresFirst(t *testing.T) {
 	leads, _ := campaign(t, a.lease("seed"), time.Second, 500*time.Millisecond, 20*time.Millisecond)
 	within(t, 10*time.Second, leads, "leading after the other's Lease has expired")
 	if took := time.Since(begun); took < time.Second {
-		t.Errorf("took the Lease of another host after %s, want at least its 1s", took)
+		t.Errorf("acquired the Lease of another host after %s, want at least its duration of 1s", took)
 	}
 }
 
-// An API server that does not answer for much longer than the time for a renewal ends nothing; another holder does.
+// An API server that does not respond for much longer than the renew deadline ends nothing; another
+// holder does.
 func TestLeaseIsLostToAnotherHostOnly(t *testing.T) {
 	a := newAPI()
 	leads, lost := campaign(t, a.lease("seed"), 300*time.Millisecond, 200*time.Millisecond, 20*time.Millisecond)
@@ -127,11 +129,11 @@ func TestLeaseIsLostToAnotherHostOnly(t *testing.T) {
 	for outage := time.Now(); a.updates.Load() < begun+5 || time.Since(outage) < time.Second; <-tries.C {
 		select {
 		case <-lost:
-			t.Fatalf("lost after %s without an answer of the API server", time.Since(outage))
+			t.Fatalf("lost after %s without a response from the API server", time.Since(outage))
 		default:
 		}
 	}
-	// Another host has it: its writes come first, and ours are in conflict with them.
+	// Another host holds it: its writes come first, and ours conflict with them.
 	other := heldBy("other")
 	if err := a.tracker.Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), other, other.Namespace); err != nil {
 		t.Fatal(err)
@@ -140,7 +142,7 @@ func TestLeaseIsLostToAnotherHostOnly(t *testing.T) {
 		return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), LeaseName, errors.New("changed by other"))
 	})
 	a.trouble.Store(nil)
-	within(t, 10*time.Second, lost, "not leading any more")
+	within(t, 10*time.Second, lost, "no longer leading")
 }
 
 func TestUpdateWithoutAnswer(t *testing.T) {
@@ -152,13 +154,13 @@ func TestUpdateWithoutAnswer(t *testing.T) {
 		err    error
 		failed bool
 	}{
-		"a renewal without an answer":       {true, "seed", away, false},
-		"a renewal that is refused":         {true, "seed", apierrors.NewForbidden(leases, LeaseName, away), false},
-		"the first one without an answer":   {false, "seed", away, true},
-		"the Lease was changed":             {true, "seed", apierrors.NewConflict(leases, LeaseName, away), true},
-		"the Lease was deleted":             {true, "seed", apierrors.NewNotFound(leases, LeaseName), true},
-		"the release without an answer":     {true, "", away, true},
-		"a renewal that the server answers": {true, "seed", nil, false},
+		"a renewal without a response":     {true, "seed", away, false},
+		"a renewal that is refused":        {true, "seed", apierrors.NewForbidden(leases, LeaseName, away), false},
+		"the first one without a response": {false, "seed", away, true},
+		"the Lease was changed":            {true, "seed", apierrors.NewConflict(leases, LeaseName, away), true},
+		"the Lease was deleted":            {true, "seed", apierrors.NewNotFound(leases, LeaseName), true},
+		"the release without a response":   {true, "", away, true},
+		"a renewal with a response":        {true, "seed", nil, false},
 	} {
 		a := newAPI(heldBy("seed"))
 		l := a.lease("seed")
@@ -172,7 +174,7 @@ func TestUpdateWithoutAnswer(t *testing.T) {
 			a.trouble.Store(&tt.err)
 		}
 		if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: tt.holder}); (err != nil) != tt.failed {
-			t.Errorf("%s: got error %v, want one: %t", name, err, tt.failed)
+			t.Errorf("%s: got error %v, want an error: %t", name, err, tt.failed)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-// Package manager makes the one controller-runtime manager of a regiond process. Rooms add their controllers to it by a Setup of
-// their own; this package knows none of them. What all of them share is decided here: the kinds that are known, what is cached of
-// them, the metrics, and the election that lets the controllers of one control host act at a time.
+// Package manager creates the one controller-runtime manager of a regiond process. Rooms add their
+// controllers with their own Setup functions; this package knows none of them. It decides what they
+// all share: the registered kinds, what is cached of them, the metrics, and the leader election, by
+// which the controllers of only one control host act at a time.
 package manager
 
 import (
@@ -24,30 +25,34 @@ import (
 	"regiond.dev/regiond/region/scheme"
 )
 
-// Cached says for kinds of which only some objects are cached which those are. Of other kinds all objects are.
+// Cached selects the cached objects of kinds that are only partly cached. All objects of other
+// kinds are cached.
 type Cached map[client.Object]cache.ByObject
 
 // Config configures the manager.
 type Config struct {
-	// REST is the API server, with all rights.
+	// REST is a client configuration for the API server with all permissions.
 	REST *rest.Config
-	// Host is this control host's name, by which it holds the Lease. No two control hosts of a region MAY have the same.
+	// Host is this control host's name, by which it holds the Lease. It MUST be unique among the
+	// region's control hosts.
 	Host string
-	// Cached is what each room reads. Two rooms MUST NOT name the same kind: one of them would see other objects than it expects.
+	// Cached has the selection of each room. Two rooms MUST NOT name the same kind, because one of
+	// them would see different objects than it expects.
 	Cached []Cached
-	// MetricsAddress to serve Prometheus metrics, /healthz and /readyz on, e.g. 127.0.0.1:9440. Empty: not served.
+	// MetricsAddress serves Prometheus metrics, /healthz and /readyz, e.g. 127.0.0.1:9440. Empty:
+	// none.
 	MetricsAddress string
 	Log            *slog.Logger
 }
 
-// New returns the manager. What is added to it runs when this host holds the Lease, unless it says
-// by NeedLeaderElection that it runs on every control host.
+// New returns the manager. Runnables that are added to it run while this host holds the Lease,
+// unless their NeedLeaderElection says that they run on every control host.
 func New(c Config) (manager.Manager, error) {
 	if c.REST == nil || c.Host == "" || c.Log == nil {
-		return nil, errors.New("controller manager: REST, Host and Log are needed")
+		return nil, errors.New("controller manager: REST, Host and Log are required")
 	}
 	conf := rest.CopyConfig(c.REST)
-	conf.QPS = -1 // the API server's own priority and fairness is the limit
+	conf.QPS = -1 // limited by the API server's own priority and fairness
 	kinds := scheme.New()
 	selected, err := merge(kinds, c.Cached)
 	if err != nil {
@@ -59,9 +64,9 @@ func New(c Config) (manager.Manager, error) {
 	}
 	metrics := c.MetricsAddress
 	if metrics == "" {
-		metrics = "0" // controller-runtime's word for none
+		metrics = "0" // controller-runtime's value for none
 	}
-	again := true // a set-up that is tried again after a failure adds a controller of the same name
+	again := true // a retry of a failed set-up adds a controller of the same name
 	var m manager.Manager
 	elected := func(*http.Request) error {
 		select {
@@ -81,13 +86,13 @@ func New(c Config) (manager.Manager, error) {
 		Controller:                          config.Controller{SkipNameValidation: &again},
 		LeaderElection:                      true,
 		LeaderElectionResourceLockInterface: lease,
-		// Controllers have ended by then, and another control host need not wait for the Lease to expire.
+		// Controllers have ended by then, so another control host need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	return m, err
 }
 
-// merge the rooms' selections of objects.
+// merge merges the rooms' selections of objects.
 func merge(kinds *runtime.Scheme, rooms []Cached) (map[client.Object]cache.ByObject, error) {
 	all := map[client.Object]cache.ByObject{}
 	seen := map[schema.GroupVersionKind]bool{}
@@ -98,7 +103,7 @@ func merge(kinds *runtime.Scheme, rooms []Cached) (map[client.Object]cache.ByObj
 				return nil, err
 			}
 			if seen[gvk] {
-				return nil, fmt.Errorf("two rooms say what is cached of %s; one of them must have a cache of its own", gvk.Kind)
+				return nil, fmt.Errorf("two rooms select the cached objects of %s; one of them must use its own cache", gvk.Kind)
 			}
 			seen[gvk] = true
 			all[o] = which

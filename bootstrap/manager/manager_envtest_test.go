@@ -57,7 +57,7 @@ func TestManagersOfTwoHosts(t *testing.T) {
 	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: region.NamespaceSystem}}); err != nil {
 		t.Fatal(err)
 	}
-	// A regiond on host a was killed a moment ago.
+	// A regiond on host a has just been killed.
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: manager.LeaseName},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("a"), LeaseDurationSeconds: ptr.To[int32](15), AcquireTime: &now, RenewTime: &now}}
@@ -116,16 +116,16 @@ func TestManagersOfTwoHosts(t *testing.T) {
 	leadsB, everywhereB, readyB, stopB := start("b")
 	defer stopB()
 	leadsA, everywhereA, readyA, stopA := start("a")
-	wait(everywhereA, 10*time.Second, "host-local part on a")
-	wait(everywhereB, 10*time.Second, "host-local part on b")
+	wait(everywhereA, 10*time.Second, "host-local runnable on a")
+	wait(everywhereB, 10*time.Second, "host-local runnable on b")
 	wait(leadsA, 10*time.Second, "a has its own Lease again before it expires")
 	select {
 	case <-leadsB:
-		t.Error("b leads beside a")
+		t.Error("b leads at the same time as a")
 	default:
 	}
 	if a, b := readyA(), readyB(); a != http.StatusOK || b != http.StatusInternalServerError {
-		t.Errorf("/readyz: got %d of a and %d of b, want 200 and 500", a, b)
+		t.Errorf("/readyz: got %d from a and %d from b, want 200 and 500", a, b)
 	}
 	stopA()
 	wait(leadsB, 10*time.Second, "b has the Lease that a released, before it expires")

@@ -22,7 +22,7 @@ func TestMerge(t *testing.T) {
 	}
 	for o, which := range all {
 		if _, secret := o.(*corev1.Secret); secret && which.Namespaces["a"].LabelSelector != nil {
-			t.Errorf("Secret: %+v", which)
+			t.Errorf("Secret: got %+v, want the rooms' selection", which)
 		}
 	}
 	_, err = merge(scheme.New(), []Cached{{&corev1.Secret{}: only("a")}, {client.Object(&corev1.Secret{}): only("b")}})

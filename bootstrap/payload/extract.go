@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// extracting marks folders that are being written; a crash may leave them.
+// extracting marks folders that are being written; a crash may leave them behind.
 const extracting = ".extracting-"
 
 func digest(b []byte) string {
@@ -19,9 +19,10 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Extract writes the host's pieces to <dir>/<digest>/ and returns that path. The folder appears whole or not at all. One that is
-// there already is checked and kept, so that running containers go on using their own runtime; a damaged piece in it is replaced.
-// Folders of other versions are left alone: shims that still run were started from them.
+// Extract writes the host's pieces to <dir>/<digest>/ and returns that path. The folder appears
+// complete or not at all. An existing folder is checked and kept, so that running containers keep
+// their own runtime; a damaged piece in it is replaced. Folders of other versions are left alone:
+// running shims were started from them.
 func (p *Payload) Extract(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("extracting the payload: %w", err)
@@ -62,7 +63,8 @@ func (p *Payload) Extract(dir string) (string, error) {
 	return final, nil
 }
 
-// repair replaces pieces whose content is not what the manifest says: a power cut may have lost data that was not flushed.
+// repair replaces pieces whose content does not match the manifest: a power cut may have lost
+// unflushed data.
 func (p *Payload) repair(dir string) error {
 	for _, piece := range p.manifest.Pieces {
 		if !piece.Host {
@@ -95,7 +97,7 @@ func intact(path string, piece Piece) bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // read only
 	hash := sha256.New()
 	if _, err := io.Copy(hash, f); err != nil {
 		return false
@@ -123,13 +125,13 @@ func (p *Payload) write(piece Piece, path string) (err error) {
 	hash := sha256.New()
 	_, err = io.Copy(io.MultiWriter(out, hash), in)
 	if err == nil {
-		err = out.Chmod(piece.mode()) // not by OpenFile, whose mode the umask narrows
+		err = out.Chmod(piece.mode()) // not by OpenFile, whose mode is subject to the umask
 	}
 	if err = errors.Join(err, out.Close(), in.Close()); err != nil {
 		return fmt.Errorf("extracting %s to %s: %w", piece.Name, path, err)
 	}
 	if sum := hex.EncodeToString(hash.Sum(nil)); sum != piece.SHA256 {
-		return fmt.Errorf("piece %s of the payload has sha256 %s, its manifest says %s; run make payload, then build again", strings.TrimSuffix(piece.Name, ".zst"), sum, piece.SHA256)
+		return fmt.Errorf("piece %s of the payload has sha256 %s, its manifest has %s; run make payload, then rebuild", strings.TrimSuffix(piece.Name, ".zst"), sum, piece.SHA256)
 	}
 	return nil
 }

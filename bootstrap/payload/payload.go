@@ -1,5 +1,6 @@
-// Package payload carries the programs and images that regiond needs on the seed host and puts on servers: a binary and a
-// region.yaml are all there is to install. The pieces are built from source by `make payload` (build.sh) into files/.
+// Package payload embeds the programs and images that regiond needs on the seed host and puts on
+// servers, so that a binary and a region.yaml are all that needs to be installed. `make payload`
+// (build.sh) builds the pieces from source into files/.
 package payload
 
 import (
@@ -15,13 +16,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Pieces. Programs of the host are extracted by Extract; those of servers are read with Open when images are built.
+// Pieces. Extract extracts programs of the host; those of servers are read with Open when images
+// are built.
 const (
-	// ContainerdShim runs and watches the containers of one pod.
+	// ContainerdShim runs and supervises the containers of one pod.
 	ContainerdShim = "containerd-shim-runc-v2"
 	// Runc is the OCI runtime, static with libseccomp.
 	Runc = "runc"
-	// Images is one archive with the images named below, for containerd to import.
+	// Images is an archive with the images below, for containerd to import.
 	Images = "images.tar"
 	// RegiondNode is the agent on servers.
 	RegiondNode = "regiond-node"
@@ -29,7 +31,7 @@ const (
 	RegiondInit = "regiond-init"
 )
 
-// Images in the archive. The names say that no registry serves them.
+// Images in the archive. Their names show that no registry serves them.
 const (
 	// ImagePause holds a pod's namespaces open.
 	ImagePause = "regiond.local/pause:1"
@@ -46,7 +48,8 @@ var required = append([]string{ContainerdShim, Runc, Images, RegiondNode, Region
 //go:embed all:files
 var embedded embed.FS
 
-// Manifest lists the pieces. The pack program writes it; the digest of its bytes names the folder that Extract writes.
+// Manifest lists the pieces. The pack program writes it; its digest is the name of the folder that
+// Extract writes.
 type Manifest struct {
 	Pieces []Piece `json:"pieces"`
 }
@@ -58,7 +61,7 @@ type Piece struct {
 	Size int64 `json:"size"`
 	// SHA256 of the uncompressed content, in hex.
 	SHA256 string `json:"sha256"`
-	// Host is true for what the control plane runs or imports on its own host.
+	// Host is true for pieces that the control plane runs or imports on its own host.
 	Host bool `json:"host,omitempty"`
 	// Executable pieces are programs.
 	Executable bool `json:"executable,omitempty"`
@@ -71,7 +74,7 @@ type Payload struct {
 	digest   string
 }
 
-// Embedded is the payload in this binary. It fails when the binary was built without one.
+// Embedded returns the payload in this binary. It fails if the binary was built without one.
 func Embedded() (*Payload, error) {
 	files, err := fs.Sub(embedded, "files")
 	if err != nil {
@@ -83,7 +86,7 @@ func Embedded() (*Payload, error) {
 func open(files fs.FS) (*Payload, error) {
 	raw, err := fs.ReadFile(files, "manifest.json")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this binary carries no payload (missing: %s); run make payload, then build again", strings.Join(required, ", "))
+		return nil, fmt.Errorf("this binary has no payload (missing: %s); run make payload, then rebuild", strings.Join(required, ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the payload's manifest: %w", err)
@@ -92,15 +95,15 @@ func open(files fs.FS) (*Payload, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&p.manifest); err != nil {
-		return nil, fmt.Errorf("reading the payload's manifest: %w; run make payload, then build again", err)
+		return nil, fmt.Errorf("reading the payload's manifest: %w; run make payload, then rebuild", err)
 	}
 	if missing := p.missing(); len(missing) > 0 {
-		return nil, fmt.Errorf("this binary's payload lacks %s; run make payload, then build again", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("this binary's payload lacks %s; run make payload, then rebuild", strings.Join(missing, ", "))
 	}
 	return p, nil
 }
 
-// missing lists required pieces that the manifest or the files lack.
+// missing lists required pieces that are not in the manifest or the files.
 func (p *Payload) missing() []string {
 	var out []string
 	for _, name := range required {
@@ -131,7 +134,7 @@ func (p *Payload) Open(name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s of the payload: %w", name, err)
 	}
-	// One goroutine: several decoders at once are no gain on a busy two-core seed.
+	// One goroutine: parallel decoding gains nothing on a busy two-core seed.
 	decoder, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s of the payload: %w", name, err), f.Close())

@@ -14,10 +14,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// content is what a piece of the test's payload holds.
+// content returns the content of a piece in the test's payload.
 func content(name string) string { return "this is " + name }
 
-// build makes a payload's files as the pack program would.
+// build creates a payload's files as the pack program would.
 func build(t *testing.T, change func(*Manifest, fstest.MapFS)) fstest.MapFS {
 	t.Helper()
 	files := fstest.MapFS{"README": {Data: []byte("always there")}}
@@ -62,7 +62,7 @@ func mustOpen(t *testing.T, files fstest.MapFS) *Payload {
 
 func TestMissing(t *testing.T) {
 	if _, err := open(fstest.MapFS{"README": {}}); err == nil || !strings.Contains(err.Error(), "make payload") || !strings.Contains(err.Error(), Runc) {
-		t.Errorf("without a payload: %v", err)
+		t.Errorf("without a payload: got %v, want what is missing and how to build it", err)
 	}
 	for name, change := range map[string]func(*Manifest, fstest.MapFS){
 		"file": func(_ *Manifest, files fstest.MapFS) { delete(files, Runc+".zst") },
@@ -72,7 +72,7 @@ func TestMissing(t *testing.T) {
 	} {
 		_, err := open(build(t, change))
 		if err == nil || !strings.Contains(err.Error(), "lacks "+Runc+";") || !strings.Contains(err.Error(), "make payload") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want runc missing", name, err)
 		}
 	}
 }
@@ -91,14 +91,14 @@ func TestOpen(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := p.Open("../x"); err == nil {
-		t.Error("opened what is no piece")
+		t.Error("got no error for an unknown piece")
 	}
 }
 
 func TestExtract(t *testing.T) {
 	dir := t.TempDir()
 	p := mustOpen(t, build(t, nil))
-	// What a killed extraction leaves.
+	// Left behind by a killed extraction.
 	half := filepath.Join(dir, extracting+"123")
 	if err := os.MkdirAll(half, 0o700); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestExtract(t *testing.T) {
 			want = 0o644
 		}
 		if info.Mode().Perm() != want {
-			t.Errorf("%s has mode %o", e.Name(), info.Mode().Perm())
+			t.Errorf("%s: got mode %o", e.Name(), info.Mode().Perm())
 		}
 		if b, err := os.ReadFile(filepath.Join(where, e.Name())); err != nil || string(b) != content(e.Name()) {
 			t.Errorf("%s: %q %v", e.Name(), b, err)
@@ -133,11 +133,11 @@ func TestExtract(t *testing.T) {
 		t.Errorf("extracted %v", names)
 	}
 	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Errorf("the half-written folder is still there: %v", err)
+		t.Errorf("the partial folder: got %v, want it removed", err)
 	}
 }
 
-// A program that runs must not be replaced by an equal one, and a damaged one must be.
+// A running program must not be replaced with an equal one, but a damaged one must be replaced.
 func TestExtractAgain(t *testing.T) {
 	dir := t.TempDir()
 	p := mustOpen(t, build(t, nil))
@@ -173,7 +173,7 @@ func TestExtractAgain(t *testing.T) {
 			t.Errorf("%s: mode %v %v", name, info.Mode(), err)
 		}
 		if now, err := os.Stat(runc); err != nil || !os.SameFile(good, now) {
-			t.Errorf("%s: the good piece was replaced (%v)", name, err)
+			t.Errorf("%s: the undamaged piece was replaced (%v)", name, err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestVersionsSideBySide(t *testing.T) {
 		t.Fatalf("%s %s %v", one, two, err)
 	}
 	if _, err := os.Stat(filepath.Join(one, Runc)); err != nil {
-		t.Errorf("the other version's shims lost their runtime: %v", err)
+		t.Errorf("the other version's shims have lost their runtime: %v", err)
 	}
 }
 
@@ -197,9 +197,9 @@ func TestExtractChecks(t *testing.T) {
 	dir := t.TempDir()
 	p := mustOpen(t, build(t, func(m *Manifest, _ fstest.MapFS) { m.Pieces[0].SHA256 = digest([]byte("other")) }))
 	if _, err := p.Extract(dir); err == nil || !strings.Contains(err.Error(), ContainerdShim) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want the digests", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-		t.Errorf("left %v %v", left, err)
+		t.Errorf("got %v left, %v; want nothing", left, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Status of one check.
+// Status is the status of a check.
 type Status string
 
 // Statuses: a failed check stops the bootstrap, a warning does not.
@@ -16,49 +16,49 @@ const (
 	Fail Status = "fail"
 )
 
-// Result of one check.
+// Result is the result of a check.
 type Result struct {
-	// Check is the name of the check, stable for programs.
+	// Check is the name of the check, which is stable for programs.
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	// Message says what was found.
 	Message string `json:"message"`
-	// Fix says what to do about it; empty when the check passed.
+	// Fix says what to do about it; empty if the check passed.
 	Fix string `json:"fix,omitempty"`
 }
 
-// Report is the results of all checks, in a fixed order.
+// Report has the results of all checks, in a fixed order.
 type Report []Result
 
-// Failed returns the failed ones.
+// Failed returns the failed checks.
 func (r Report) Failed() Report {
 	return slices.DeleteFunc(slices.Clone(r), func(x Result) bool { return x.Status != Fail })
 }
 
-// Summary counts the results in words.
+// Summary summarizes the number of results.
 func (r Report) Summary() string {
 	n := map[Status]int{}
 	for _, x := range r {
 		n[x.Status]++
 	}
-	return fmt.Sprintf("%d checks passed, %d warned, %d failed", n[OK], n[Warn], n[Fail])
+	return fmt.Sprintf("%d checks passed, %d with warnings, %d failed", n[OK], n[Warn], n[Fail])
 }
 
-// Err is nil unless a check failed; then it tells all of them with their fixes.
+// Err returns an error with all failed checks and their fixes, nil if none failed.
 func (r Report) Err() error {
 	failed := r.Failed()
 	if len(failed) == 0 {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "this host can't become the seed host yet, %d of %d checks failed:", len(failed), len(r))
+	fmt.Fprintf(&b, "this host can't become the seed host yet; %d of %d checks failed:", len(failed), len(r))
 	for _, f := range failed {
 		fmt.Fprintf(&b, "\n  %s: %s\n    fix: %s", f.Check, f.Message, f.Fix)
 	}
 	return fmt.Errorf("%s", b.String())
 }
 
-// Check judges a host.
+// Check evaluates a host.
 func Check(h Host, w Requirements) Report {
 	r := Report{
 		root(h), instance(h), kernel(h), cgroups(h), overlay(h), nftables(h), bridgeNetfilter(h),

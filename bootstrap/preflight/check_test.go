@@ -79,10 +79,10 @@ func TestEachFaultIsNamedWithItsFix(t *testing.T) {
 		{"no nft", func(h *Host) { h.NFT = "" }, "nftables", Fail, "not found on PATH", "apt-get install nftables"},
 		{"old nft", func(h *Host) { h.NFT = "0.9.8" }, "nftables", Fail, "0.9.8", "apt-get install"},
 		{"no br_netfilter", func(h *Host) { h.BridgeNetfilter = false }, "br_netfilter", Fail, "no br_netfilter", "modprobe"},
-		{"data of something else", func(h *Host) { h.Taken = []string{"bin", "etcd"} }, "data-directory", Fail, "/var/lib/regiond holds bin, etcd, and no regiond was started there", "controlPlane.dataDir"},
-		{"small disk", func(h *Host) { h.Disk.Free = 3 << 30 }, "disk", Fail, "3.0 GiB free for /var/lib/regiond, 10.0 GiB wanted", "controlPlane.dataDir"},
+		{"data of something else", func(h *Host) { h.Foreign = []string{"bin", "etcd"} }, "data-directory", Fail, "/var/lib/regiond has bin, etcd, but no regiond was started there", "controlPlane.dataDir"},
+		{"small disk", func(h *Host) { h.Disk.Free = 3 << 30 }, "disk", Fail, "3.0 GiB free for /var/lib/regiond, 10.0 GiB required", "controlPlane.dataDir"},
 		{"small disk on a second start", func(h *Host) { h.Disk.Free, h.Disk.HasData = 3<<30, true }, "disk", Warn, "3.0 GiB", "free at least"},
-		{"full disk on a second start", func(h *Host) { h.Disk.Free, h.Disk.HasData = 1<<28, true }, "disk", Fail, "etcd needs room", "free some"},
+		{"full disk on a second start", func(h *Host) { h.Disk.Free, h.Disk.HasData = 1<<28, true }, "disk", Fail, "etcd needs space", "free some"},
 		{"data on overlayfs", func(h *Host) { h.Disk.Filesystem = "overlayfs" }, "disk", Fail, "on overlayfs", "ext4"},
 		{"little memory", func(h *Host) { h.MemoryTotal = 1 << 30 }, "memory", Fail, "1.0 GiB of memory", "more memory"},
 		{"swap", func(h *Host) { h.SwapTotal = 1 << 30 }, "swap", Warn, "1.0 GiB of swap", "swapoff"},
@@ -106,8 +106,8 @@ func TestEachFaultIsNamedWithItsFix(t *testing.T) {
 		{"port held by a service", tftp(PortUse{InUse: true, Holder: &Process{PID: 812, Name: "in.tftpd", Unit: "tftpd-hpa.service"}}), "port-69-udp", Fail,
 			"in.tftpd, pid 812 (tftpd-hpa.service)", "systemctl disable --now tftpd-hpa.service"},
 		{"port held by an earlier regiond", tftp(PortUse{InUse: true, Holder: &Process{PID: 812, Name: "regiond", Own: true}}), "port-69-udp", OK, "regiond's own", ""},
-		{"port held unseen", tftp(PortUse{InUse: true}), "port-69-udp", Fail, "can't be seen from here", "ss -lnp 'sport = :69'"},
-		{"port untried", tftp(PortUse{Err: "cannot assign requested address"}), "port-69-udp", Warn, "cannot assign", "checks above"},
+		{"port held unseen", tftp(PortUse{InUse: true}), "port-69-udp", Fail, "not visible from here", "ss -lnp 'sport = :69'"},
+		{"port not tested", tftp(PortUse{Err: "cannot assign requested address"}), "port-69-udp", Warn, "cannot assign", "checks above"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := goodHost()
@@ -128,7 +128,7 @@ func TestEachFaultIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
-func TestAllFailuresAreToldAtOnce(t *testing.T) {
+func TestAllFailuresAreReportedAtOnce(t *testing.T) {
 	h := goodHost()
 	h.NFT, h.Overlay, h.SwapTotal = "", false, 1<<30
 	err := Check(h, required(t)).Err()
@@ -137,11 +137,11 @@ func TestAllFailuresAreToldAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{"2 of ", "overlayfs:", "nftables:", "fix: apt-get install nftables"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
+			t.Errorf("the error lacks %q: %v", want, err)
 		}
 	}
 	if strings.Contains(err.Error(), "swap") {
-		t.Errorf("a warning is told as an error: %v", err)
+		t.Errorf("got a warning in the error: %v", err)
 	}
 }
 

@@ -21,8 +21,9 @@ import (
 	"regiond.dev/regiond/bootstrap/datadir"
 )
 
-// Collect looks at this host. It changes nothing: wanted ports are bound and let go at once.
-// running is the regiond that holds the data directory, nil for none (see package bootstrap's lock).
+// Collect collects facts about this host. It changes nothing: required ports are bound and released
+// at once. running is the regiond that holds the data directory, nil for none (see package
+// bootstrap's lock).
 func Collect(ctx context.Context, w Requirements, running *Process) (Host, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -68,7 +69,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// cgroupsOf reads which controllers can be used below root.
+// cgroupsOf reads which controllers are available below root.
 func cgroupsOf(root string) (Cgroups, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(root, &fs); err != nil {
@@ -103,7 +104,7 @@ func hasFilesystem(name string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(b)), name)
 }
 
-// hasModule reports whether the running kernel has a module built in or can load it.
+// hasModule reports whether a module is built into the running kernel or can be loaded.
 func hasModule(release, name string) bool {
 	for _, list := range []string{"modules.builtin", "modules.dep"} {
 		b, err := os.ReadFile(filepath.Join("/lib/modules", release, list))
@@ -116,7 +117,7 @@ func hasModule(release, name string) bool {
 
 var nftOutput = regexp.MustCompile(`nftables v([0-9.]+)`)
 
-// nftVersion is empty when nft can't be run.
+// nftVersion returns the version of nft, empty if it can't be run.
 func nftVersion(ctx context.Context) string {
 	out, err := exec.CommandContext(ctx, "nft", "--version").Output()
 	if err != nil {
@@ -156,7 +157,7 @@ func meminfo(path string) (total, swap uint64, err error) {
 	return total, swap, s.Err()
 }
 
-// diskOf looks at the file system that will hold the data directory, and when it was last used.
+// diskOf returns the file system of the data directory, and when the directory was last used.
 func diskOf(dataDir string) (Disk, time.Time, error) {
 	path := filepath.Clean(dataDir)
 	for !exists(path) && path != "/" {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownNetwork puts the test into a network namespace of its own, with addresses as the seed has them.
+// ownNetwork puts the test into its own network namespace, with the addresses of a seed host.
 func ownNetwork(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread() // never unlocked: the thread ends with the test's goroutine
@@ -44,7 +44,7 @@ func ownNetwork(t *testing.T) {
 	}
 }
 
-// TestHelper is the process that holds ports; see hold.
+// TestHelper is the process that binds ports; see hold.
 func TestHelper(t *testing.T) {
 	spec := os.Getenv("PREFLIGHT_HOLD")
 	if spec == "" {
@@ -60,7 +60,7 @@ func TestHelper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As dnsmasq and other servers do: it must not hide them.
+	// Like dnsmasq and other servers, which must be detected nevertheless.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestHolderOfAPortIsNamedWithItsPid(t *testing.T) {
 	w := seedRequirements(t)
 	for _, x := range collect(t, w) {
 		if strings.HasPrefix(x.Check, "port-") && x.Status != OK || strings.HasSuffix(x.Check, "address") && x.Status != OK {
-			t.Fatalf("before anything listens: %+v", x)
+			t.Fatalf("before anything listens: got %+v, want OK", x)
 		}
 	}
 	for _, c := range []struct{ check, spec string }{
@@ -162,17 +162,17 @@ func TestHolderOfAPortIsNamedWithItsPid(t *testing.T) {
 		pid := hold(t, c.spec, "", "")
 		got := result(t, collect(t, w), c.check)
 		if got.Status != Fail || !strings.Contains(got.Message, "preflight.test, pid "+strconv.Itoa(pid)) {
-			t.Errorf("%s: %+v", c.spec, got)
+			t.Errorf("%s: got %+v, want the holder with its pid", c.spec, got)
 		}
 		if !strings.Contains(got.Fix, strconv.Itoa(pid)) && !strings.Contains(got.Fix, ".service") {
-			t.Errorf("%s: fix %q", c.spec, got.Fix)
+			t.Errorf("%s: got the fix %q, want one with the pid", c.spec, got.Fix)
 		}
 	}
 }
 
-func TestSocketOnAnotherInterfaceOrAddressIsNoConflict(t *testing.T) {
+func TestSocketOnAnotherInterfaceOrAddressIsNotAConflict(t *testing.T) {
 	ownNetwork(t)
-	hold(t, "udp,0.0.0.0:67", "lo", "") // as libvirt's dnsmasq on virbr0
+	hold(t, "udp,0.0.0.0:67", "lo", "") // like libvirt's dnsmasq on virbr0
 	hold(t, "tcp,127.0.0.1:80", "", "")
 	r := collect(t, seedRequirements(t))
 	for _, check := range []string{"port-67-udp", "port-80-tcp"} {
@@ -209,7 +209,7 @@ func TestSocketLine(t *testing.T) {
 	}
 	for _, bad := range []string{"", "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode", "0: zz:00 0 0 0 0 0 0 0 0 0"} {
 		if _, _, _, ok := socketLine(bad); ok {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was parsed, want it refused", bad)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func TestUnitOf(t *testing.T) {
 		"0::/system.slice/regiond.service/kubepods/pod1/container\n": "regiond.service",
 	} {
 		if got := unitOf(cgroup); got != want {
-			t.Errorf("%q: %q", cgroup, got)
+			t.Errorf("%q: got %q", cgroup, got)
 		}
 	}
 }

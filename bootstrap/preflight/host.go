@@ -1,6 +1,6 @@
-// Package preflight says, before anything is changed, whether a host can become the seed host
-// of a region, and how to repair what is in the way. Collect looks at the host, Check is a pure
-// function of what was seen and what the region wants.
+// Package preflight checks, before anything is changed, whether a host can become the seed host of
+// a region, and how to fix what prevents it. Collect collects facts about the host; Check is a pure
+// function of those facts and the region's requirements.
 package preflight
 
 import (
@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Host is what was seen of a host.
+// Host has the facts about a host.
 type Host struct {
 	// UID of this process.
 	UID int
-	// Kernel release as uname -r.
+	// Kernel release as in uname -r.
 	Kernel string
-	// Hostname as the kernel has it.
+	// Hostname as set in the kernel.
 	Hostname string
 	// Cgroups of the host.
 	Cgroups Cgroups
@@ -22,31 +22,31 @@ type Host struct {
 	Overlay bool
 	// BridgeNetfilter reports whether the kernel has br_netfilter or can load it.
 	BridgeNetfilter bool
-	// NFT is the version of the nft program, e.g. "1.0.6"; empty when it was not found on PATH.
+	// NFT is the version of the nft program, e.g. "1.0.6"; empty if it was not found on PATH.
 	NFT string
-	// Disk that will hold the data directory.
+	// Disk of the data directory.
 	Disk Disk
-	// Taken are entries of the data directory that others made under the names that regiond would use.
-	Taken []string
+	// Foreign are entries of the data directory that others created under names that regiond uses.
+	Foreign []string
 	// MemoryTotal and SwapTotal in bytes.
 	MemoryTotal uint64
 	SwapTotal   uint64
 	// Interfaces with their addresses.
 	Interfaces []Interface
-	// Credentials are those whose file can't be used.
+	// Credentials whose file can't be used.
 	Credentials []CredentialFault
-	// NodeImage reports whether a node image was built.
+	// NodeImage reports whether a node image has been built.
 	NodeImage bool
-	// Ports are the wanted ports that could not be bound.
+	// Ports are the required ports that could not be bound.
 	Ports []PortUse
-	// Forwarding is net.ipv4.ip_forward; ForwardingWritable whether it can be switched on.
+	// Forwarding is net.ipv4.ip_forward; ForwardingWritable whether it can be enabled.
 	Forwarding         bool
 	ForwardingWritable bool
 	// Now is the host's clock.
 	Now time.Time
-	// LastUse is when regiond last wrote to the data directory; zero when it never did.
+	// LastUse is when regiond last wrote to the data directory; zero if never.
 	LastUse time.Time
-	// Running is the regiond that holds the data directory now, nil when none does.
+	// Running is the regiond that holds the data directory now, nil if none does.
 	Running *Process
 }
 
@@ -60,20 +60,20 @@ type CredentialFault struct {
 
 // Cgroups is the control group hierarchy.
 type Cgroups struct {
-	// Version is 1, 2, or 0 when no hierarchy is mounted at /sys/fs/cgroup.
+	// Version is 1 or 2, or 0 if no hierarchy is mounted at /sys/fs/cgroup.
 	Version     int
 	Controllers []string
 }
 
 // Disk is a mounted file system.
 type Disk struct {
-	// Path that was looked at: the data directory or its nearest parent that exists.
+	// Path that was examined: the data directory or its nearest existing parent.
 	Path string
-	// Filesystem by its magic number, e.g. "overlayfs"; empty for an ordinary one.
+	// Filesystem by its magic number, e.g. "overlayfs"; empty for ordinary ones.
 	Filesystem string
 	// Free bytes for root.
 	Free uint64
-	// HasData: the data directory is of an earlier start.
+	// HasData: the data directory is from an earlier start.
 	HasData bool
 }
 
@@ -93,21 +93,21 @@ type Port struct {
 	Number  uint16
 	// Device is the interface that the socket is bound to, empty for none.
 	Device string
-	// Purpose in words, e.g. "DHCP".
+	// Purpose for people, e.g. "DHCP".
 	Purpose string
 }
 
 // PortUse is a port that could not be bound.
 type PortUse struct {
 	Port Port
-	// InUse: another socket has it. Otherwise Err says why it could not be tried.
+	// InUse: another socket uses it. Otherwise Err says why it could not be tested.
 	InUse bool
 	Err   string
-	// Holder is the process that has it, nil when it could not be seen from here.
+	// Holder is the process that uses it, nil if that is not visible from here.
 	Holder *Process
 }
 
-// Process on the host.
+// Process is a process on the host.
 type Process struct {
 	PID  int
 	Name string

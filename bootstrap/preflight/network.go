@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// address looks for a seed host's address among those the host has.
+// address checks that the host has an address of the seed host.
 func address(h Host, check, field string, want netip.Addr, device string) Result {
 	if i, _, found := h.holder(want); found {
 		if device != "" && i.Name != device {
@@ -57,7 +57,7 @@ func provisioningInterface(h Host, w Requirements) Result {
 	if w.Interface == "" {
 		i, _, found := h.holder(w.Provisioning)
 		if !found {
-			return warn(check, "give the host the provisioning address", "can't be told before the host has %s", w.Provisioning)
+			return warn(check, "give the host the provisioning address", "unknown until the host has %s", w.Provisioning)
 		}
 		return ok(check, "%s, because it has %s", i.Name, w.Provisioning)
 	}
@@ -97,10 +97,10 @@ func port(p Port, use *PortUse) Result {
 	case use == nil:
 		return ok(check, "%s is free", where)
 	case !use.InUse:
-		return warn(check, "fix what the checks above found, then check again", "%s could not be tried on %s: %s", where, p.Address, use.Err)
+		return warn(check, "fix the problems in the checks above, then check again", "%s could not be tested on %s: %s", where, p.Address, use.Err)
 	case use.Holder == nil:
-		return fail(check, fmt.Sprintf("find it on the host or in a container: ss -lnp 'sport = :%d'", p.Number),
-			"%s is in use by a process that can't be seen from here", where)
+		return fail(check, fmt.Sprintf("look for it on the host and in containers: ss -lnp 'sport = :%d'", p.Number),
+			"%s is in use by a process that is not visible from here", where)
 	case use.Holder.Own:
 		return ok(check, "%s is held by regiond's own %s, pid %d", where, use.Holder.Name, use.Holder.PID)
 	}

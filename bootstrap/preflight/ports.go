@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// portsInUse tries to bind each wanted port. Binding is the only true test: a socket of libvirt's
-// dnsmasq on 0.0.0.0:67 that is bound to another interface is not a conflict, and /proc/net does not show
-// that. Who holds a port that is taken is then looked up.
+// portsInUse tries to bind each required port. Binding is the only reliable test: a socket of
+// libvirt's dnsmasq on 0.0.0.0:67 that is bound to another interface is not a conflict, but
+// /proc/net does not show that. It then looks up the holders of ports in use.
 func portsInUse(ctx context.Context, w Requirements, running *Process) ([]PortUse, error) {
 	var used []PortUse
 	for _, p := range w.Ports {
@@ -54,7 +54,7 @@ func tryBind(ctx context.Context, p Port) error {
 	}}
 	addr := netip.AddrPortFrom(p.Address, p.Number).String()
 	if strings.HasPrefix(p.Network, "udp") {
-		// Without SO_REUSEADDR, so that a server that set it is noticed.
+		// Without SO_REUSEADDR, to detect a server that has set it.
 		l, err := c.ListenPacket(ctx, p.Network, addr)
 		if err != nil {
 			return err
@@ -68,8 +68,8 @@ func tryBind(ctx context.Context, p Port) error {
 	return l.Close()
 }
 
-// holderOf names the process that holds a port; nil when no process that can be seen does (another
-// PID namespace, or the kernel itself).
+// holderOf returns the process that uses a port; nil if no visible process does (another PID
+// namespace, or the kernel itself).
 func holderOf(p Port, dataDir string, running *Process) (*Process, error) {
 	sockets, err := listening("/proc", p)
 	if err != nil {

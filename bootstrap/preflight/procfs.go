@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// tcpListen is TCP_LISTEN of the kernel's include/net/tcp_states.h, in hexadecimal as /proc/net/tcp has it.
+// tcpListen is TCP_LISTEN of the kernel's include/net/tcp_states.h, in hexadecimal as in
+// /proc/net/tcp.
 const tcpListen = "0A"
 
 // listening returns the inodes of sockets that conflict with a port (proc(5), /proc/net/tcp).
@@ -24,7 +25,7 @@ func listening(proc string, p Port) (map[string]bool, error) {
 	for _, file := range []string{name, name + "6"} {
 		f, err := os.Open(filepath.Join(proc, "thread-self/net", file))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // IPv6 is off
+			continue // IPv6 is disabled
 		}
 		if err != nil {
 			return nil, err
@@ -88,7 +89,7 @@ func processWith(proc string, inodes map[string]bool, dataDir string, running *P
 		}
 		fds, err := os.ReadDir(filepath.Join(proc, e.Name(), "fd"))
 		if err != nil {
-			continue // it ended meanwhile, or is not ours to see
+			continue // it ended meanwhile, or is not accessible
 		}
 		for _, fd := range fds {
 			link, err := os.Readlink(filepath.Join(proc, e.Name(), "fd", fd.Name()))
@@ -106,7 +107,7 @@ func processWith(proc string, inodes map[string]bool, dataDir string, running *P
 	return nil, nil
 }
 
-// Describe a process by its /proc entry. What can't be read is left empty.
+// Describe describes a process by its /proc entry. Fields that can't be read are empty.
 func Describe(proc string, pid int) Process {
 	p := Process{PID: pid, Name: "unknown"}
 	dir := filepath.Join(proc, strconv.Itoa(pid))
@@ -121,7 +122,7 @@ func Describe(proc string, pid int) Process {
 	return p
 }
 
-// unitOf finds the systemd service in lines of cgroups(7): "0::/system.slice/dnsmasq.service".
+// unitOf returns the systemd service in lines of cgroups(7): "0::/system.slice/dnsmasq.service".
 func unitOf(cgroup string) string {
 	for line := range strings.Lines(cgroup) {
 		for _, part := range slices.Backward(strings.Split(strings.TrimSpace(line), "/")) {
@@ -141,8 +142,8 @@ func arguments(dir string) []string {
 	return strings.Split(strings.TrimRight(string(b), "\x00"), "\x00")
 }
 
-// usesDir reports whether an argument of the process names a file in the data directory: so do all
-// components that regiond starts, and they may outlive a regiond that was killed.
+// usesDir reports whether an argument of the process names a file in the data directory. This is
+// true of all components that regiond starts, which may outlive a killed regiond.
 func usesDir(proc string, pid int, dataDir string) bool {
 	args := arguments(filepath.Join(proc, strconv.Itoa(pid)))
 	return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, filepath.Clean(dataDir)+"/") })

@@ -7,27 +7,27 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// What a seed host needs at least.
+// Minimum requirements of a seed host.
 const (
-	// MinMemory in bytes: the control plane alone takes about 700 MB.
+	// MinMemory in bytes: the control plane alone uses about 700 MB.
 	MinMemory = 2 << 30
 	// MinDisk in bytes: etcd's quota of 2 GiB with its snapshots, logs, and container images.
 	MinDisk = 10 << 30
 )
 
-// Requirements are what a region asks of its seed host.
+// Requirements are a region's requirements of its seed host.
 type Requirements struct {
 	DataDir      string
 	Management   netip.Addr
 	Provisioning netip.Addr
-	// Interface that DHCP is answered on; empty for the one that holds Provisioning.
+	// Interface that DHCP is served on; empty for the one that has Provisioning.
 	Interface string
-	// ImageDir holds images.
+	// ImageDir is the images folder.
 	ImageDir string
 	Ports    []Port
 }
 
-// RequirementsOf derives the requirements of a region that was validated and has its defaults filled in.
+// RequirementsOf derives the requirements from a validated region with defaults filled in.
 func RequirementsOf(r *region.Region) (Requirements, error) {
 	p := r.Spec.Networks.Provisioning
 	w := Requirements{DataDir: r.Spec.ControlPlane.DataDir, Interface: p.Interface, ImageDir: r.Spec.Images.Dir}

@@ -16,20 +16,20 @@ func root(h Host) Result {
 	return ok("root", "running as root")
 }
 
-// instance looks for another regiond on the same data. It is not a failure of the host; a second one is
-// refused by the data directory's lock.
+// instance looks for another regiond on the same data. It is not a failure of the host; the data
+// directory's lock refuses a second one.
 func instance(h Host) Result {
 	if h.Running == nil {
-		return ok("instance", "no other regiond runs on this data directory")
+		return ok("instance", "no other regiond is running on this data directory")
 	}
-	fix := fmt.Sprintf("`regiond status` shows it; to start it again, stop it first: kill %d", h.Running.PID)
+	fix := fmt.Sprintf("`regiond status` shows it; to restart it, stop it first: kill %d", h.Running.PID)
 	if h.Running.Unit != "" {
-		fix = fmt.Sprintf("`regiond status` shows it; to start it again: systemctl restart %s", h.Running.Unit)
+		fix = fmt.Sprintf("`regiond status` shows it; to restart it: systemctl restart %s", h.Running.Unit)
 	}
-	return warn("instance", fix, "regiond already runs on this data directory, pid %d", h.Running.PID)
+	return warn("instance", fix, "regiond is already running on this data directory, pid %d", h.Running.PID)
 }
 
-// Minimal versions of kube-proxy in nftables mode (Kubernetes documentation, "Virtual IPs and
+// Minimum versions for kube-proxy in nftables mode (Kubernetes documentation, "Virtual IPs and
 // Service Proxies": kernel 5.13 and nft 1.0.1).
 const (
 	minKernel = "5.13"
@@ -44,7 +44,7 @@ func kernel(h Host) Result {
 	return ok("kernel", "Linux %s", h.Kernel)
 }
 
-// versionAtLeast compares dotted numbers and ignores everything from the first other character.
+// versionAtLeast compares dotted numbers and ignores everything after them.
 func versionAtLeast(have, want string) bool {
 	h, w := numbers(have), numbers(want)
 	for i := range w {
@@ -72,7 +72,8 @@ func numbers(v string) []int {
 	return n
 }
 
-// Controllers that the kubelet and runc use. In v2 devices are BPF programs and freezing is part of the core.
+// Controllers that the kubelet and runc use. In v2, devices are BPF programs and freezing is built
+// in.
 var (
 	controllersV1 = []string{"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"}
 	controllersV2 = []string{"cpu", "cpuset", "memory", "pids"}
@@ -98,14 +99,14 @@ func cgroups(h Host) Result {
 			"cgroup v%d lacks the controllers %s", c.Version, strings.Join(missing, ", "))
 	}
 	if c.Version == 1 {
-		return warn("cgroups", "boot with systemd.unified_cgroup_hierarchy=1", "cgroup v1, which Kubernetes no longer develops; it works for now")
+		return warn("cgroups", "boot with systemd.unified_cgroup_hierarchy=1", "cgroup v1, which Kubernetes no longer develops but which still works")
 	}
 	return ok("cgroups", "cgroup v2 with %s", strings.Join(want, ", "))
 }
 
 func overlay(h Host) Result {
 	if !h.Overlay {
-		return fail("overlayfs", "modprobe overlay, or boot a kernel that has CONFIG_OVERLAY_FS", "the kernel has no overlayfs, which containers' file systems are made of")
+		return fail("overlayfs", "modprobe overlay, or boot a kernel that has CONFIG_OVERLAY_FS", "the kernel has no overlayfs, which containers' file systems need")
 	}
 	return ok("overlayfs", "the kernel has overlayfs")
 }
@@ -114,15 +115,15 @@ func nftables(h Host) Result {
 	const fix = "apt-get install nftables"
 	switch {
 	case h.NFT == "":
-		return fail("nftables", fix, "the program nft was not found on PATH; Services are made of nftables rules")
+		return fail("nftables", fix, "the program nft was not found on PATH; Services need nftables rules")
 	case !versionAtLeast(h.NFT, minNFT):
 		return fail("nftables", fix, "nft %s is older than %s", h.NFT, minNFT)
 	}
 	return ok("nftables", "nft %s", h.NFT)
 }
 
-// bridgeNetfilter: pods of one host share a bridge. Without br_netfilter an answer from a pod to its
-// neighbour is switched, not routed, and misses the translation back to the Service's address.
+// bridgeNetfilter: pods of one host share a bridge. Without br_netfilter, a reply from a pod to its
+// neighbour is switched, not routed, and is not translated back to the Service's address.
 func bridgeNetfilter(h Host) Result {
 	if !h.BridgeNetfilter {
 		return fail("br_netfilter", "modprobe br_netfilter, or boot a kernel that has CONFIG_BRIDGE_NETFILTER",
@@ -131,11 +132,11 @@ func bridgeNetfilter(h Host) Result {
 	return ok("br_netfilter", "the kernel has br_netfilter")
 }
 
-// dataDirectory: regiond would write into what is there, and reset would remove it.
+// dataDirectory: regiond would write into foreign entries, and reset would remove them.
 func dataDirectory(h Host, w Requirements) Result {
-	if len(h.Taken) > 0 {
-		return fail("data-directory", "give regiond a directory of its own by controlPlane.dataDir, or move away what is there",
-			"%s holds %s, and no regiond was started there", w.DataDir, strings.Join(h.Taken, ", "))
+	if len(h.Foreign) > 0 {
+		return fail("data-directory", "set controlPlane.dataDir to another directory, or move those entries away",
+			"%s has %s, but no regiond was started there", w.DataDir, strings.Join(h.Foreign, ", "))
 	}
 	return ok("data-directory", "%s is regiond's own", w.DataDir)
 }
@@ -148,12 +149,12 @@ func disk(h Host, w Requirements) Result {
 			"%s is on %s, which can't hold the writable layers of containers", d.Path, d.Filesystem)
 	case d.Free < MinDisk && !d.HasData:
 		return fail("disk", fmt.Sprintf("free at least %s there, or set controlPlane.dataDir to a larger file system", size(MinDisk)),
-			"%s free for %s, %s wanted", size(d.Free), w.DataDir, size(MinDisk))
+			"%s free for %s, %s required", size(d.Free), w.DataDir, size(MinDisk))
 	case d.Free < MinDisk/10:
-		// On a second start the region must come up to be repaired; only a nearly full disk stops
-		// it, because etcd would stop half-way.
-		return fail("disk", "free some space there; `regiond status` and the journal of other services say who grows",
-			"only %s free for %s, etcd needs room to write", size(d.Free), w.DataDir)
+		// On a later start the region must come up to be repaired; only a nearly full disk prevents it,
+		// because etcd would fail.
+		return fail("disk", "free some space there; look for what grows in `regiond status` and in the logs of other services",
+			"only %s free for %s; etcd needs space to write", size(d.Free), w.DataDir)
 	case d.Free < MinDisk:
 		return warn("disk", fmt.Sprintf("free at least %s there", size(MinDisk)), "%s free for %s", size(d.Free), w.DataDir)
 	}
@@ -161,9 +162,9 @@ func disk(h Host, w Requirements) Result {
 }
 
 func memory(h Host) Result {
-	// Firmware and kernel take some of what is built in: a 2 GiB machine shows about 1.9.
+	// Firmware and kernel use some of the installed memory: a 2 GiB machine shows about 1.9 GiB.
 	if h.MemoryTotal < MinMemory*9/10 {
-		return fail("memory", "use a host with more memory; 4 GiB or more are comfortable", "%s of memory, %s wanted", size(h.MemoryTotal), size(MinMemory))
+		return fail("memory", "use a host with more memory; 4 GiB or more are recommended", "%s of memory, %s required", size(h.MemoryTotal), size(MinMemory))
 	}
 	return ok("memory", "%s of memory", size(h.MemoryTotal))
 }
@@ -171,12 +172,12 @@ func memory(h Host) Result {
 func swap(h Host) Result {
 	if h.SwapTotal > 0 {
 		return warn("swap", "swapoff -a, and remove swap from /etc/fstab",
-			"%s of swap is on; etcd answers late when it is swapped out, and Secrets in memory may reach the disk", size(h.SwapTotal))
+			"%s of swap is enabled; etcd responds slowly when it is swapped out, and Secrets in memory may reach the disk", size(h.SwapTotal))
 	}
 	return ok("swap", "no swap")
 }
 
-// dns1123Subdomain as Kubernetes asks of node names (RFC 1123 section 2.1, lower case).
+// dns1123Subdomain is what Kubernetes requires of node names (RFC 1123 section 2.1, lower case).
 var dns1123Subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
 func hostname(h Host) Result {
@@ -191,16 +192,17 @@ func hostname(h Host) Result {
 	return ok("hostname", "%s", name)
 }
 
-// earliest is before the first release of regiond: a clock that shows less was never set.
+// earliest is before the first release of regiond: a clock that shows an earlier time was never
+// set.
 var earliest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func clock(h Host) Result {
 	const fix = "set the clock: timedatectl set-ntp true, or hwclock --systohc after date --set"
 	switch {
 	case h.Now.Before(earliest):
-		return fail("clock", fix, "the clock shows %s, before regiond existed; certificates made now would be wrong", h.Now.UTC().Format(time.RFC3339))
+		return fail("clock", fix, "the clock shows %s, before regiond existed; certificates issued now would be wrong", h.Now.UTC().Format(time.RFC3339))
 	case h.LastUse.Sub(h.Now) > time.Hour:
-		return fail("clock", fix, "the clock shows %s, but regiond wrote its data at %s; certificates would not be valid yet",
+		return fail("clock", fix, "the clock shows %s, but regiond wrote its data at %s; its certificates would not be valid yet",
 			h.Now.UTC().Format(time.RFC3339), h.LastUse.UTC().Format(time.RFC3339))
 	}
 	return ok("clock", "%s", h.Now.UTC().Format(time.RFC3339))
@@ -211,30 +213,31 @@ func forwarding(h Host) Result {
 	case h.Forwarding:
 		return ok("ip-forward", "net.ipv4.ip_forward is on")
 	case h.ForwardingWritable:
-		return ok("ip-forward", "net.ipv4.ip_forward is off; regiond switches it on for pods")
+		return ok("ip-forward", "net.ipv4.ip_forward is off; regiond enables it for pods")
 	}
-	return fail("ip-forward", "sysctl -w net.ipv4.ip_forward=1", "net.ipv4.ip_forward is off and /proc/sys is read-only; pods need it")
+	return fail("ip-forward", "sysctl -w net.ipv4.ip_forward=1", "net.ipv4.ip_forward, which pods need, is off and /proc/sys is read-only")
 }
 
-// nodeImage may be built later: servers are found and wait for it.
+// nodeImage: the image may be built later; discovered servers wait for it.
 func nodeImage(h Host, w Requirements) Result {
 	if !h.NodeImage {
-		return warn("node-image", "regiond image build", "no node image in %s; servers will be found but not installed", w.ImageDir)
+		return warn("node-image", "regiond image build", "no node image in %s; servers will be discovered but not installed", w.ImageDir)
 	}
-	return ok("node-image", "there is one in %s", w.ImageDir)
+	return ok("node-image", "found one in %s", w.ImageDir)
 }
 
-// credentials stops a first start only: later the region must come up even so, to be repaired.
+// credentials prevents only a first start: later the region must come up nevertheless, to be
+// repaired.
 func credentials(h Host) Result {
 	const check = "credentials"
 	if len(h.Credentials) == 0 {
-		return ok(check, "all files of BMC credentials can be read")
+		return ok(check, "all files with BMC credentials are readable")
 	}
 	var faults []string
 	for _, c := range h.Credentials {
 		faults = append(faults, fmt.Sprintf("%s: %s", c.Name, c.Fault))
 	}
-	r := fail(check, "repair the files; they are read again when they change", "%s", strings.Join(faults, "; "))
+	r := fail(check, "repair the files; they are reloaded when they change", "%s", strings.Join(faults, "; "))
 	if h.Disk.HasData {
 		r.Status = Warn
 	}

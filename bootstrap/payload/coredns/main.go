@@ -1,5 +1,6 @@
-// Command coredns is CoreDNS with the plugins that a cluster's DNS needs, and none that talk to clouds.
-// The order in which plugins answer is CoreDNS' own (dnsserver.Directives); plugins that are not linked in are left out.
+// Command coredns is CoreDNS with the plugins that a cluster's DNS needs, and without those for
+// clouds. The order of plugins is CoreDNS's own (dnsserver.Directives), without plugins that are
+// not linked in.
 package main
 
 import (

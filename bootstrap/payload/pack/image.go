@@ -19,15 +19,16 @@ import (
 // image is a scratch image of one static program.
 type image struct{ name, program string }
 
-// archive is an OCI image layout in a tar file, entries in the order they are added and without
-// times: the same images give the same bytes. (go-containerregistry's tarball package walks a map
-// when it writes several images.)
+// archive is an OCI image layout in a tar file, with entries in the order of addition and without
+// times, so that the same images give the same bytes. (go-containerregistry's tarball package
+// iterates over a map when it writes several images.)
 type archive struct {
 	tar     *tar.Writer
 	written map[v1.Hash]bool
 }
 
-// writeImages writes all images to one archive. An image's name is the annotation that containerd imports it by.
+// writeImages writes all images to one archive. containerd imports an image by the name in its
+// annotation.
 func writeImages(path string, images []image) error {
 	return replace(path, func(w io.Writer) error {
 		a := archive{tar: tar.NewWriter(w), written: map[v1.Hash]bool{}}
@@ -58,7 +59,7 @@ func writeImages(path string, images []image) error {
 	})
 }
 
-// add writes an image's blobs and returns what the index says about it.
+// add writes an image's blobs and returns its entry for the index.
 func (a archive) add(img v1.Image) (v1.Descriptor, error) {
 	manifest, err := img.RawManifest()
 	if err != nil {
@@ -134,7 +135,8 @@ func (i image) build() (v1.Image, error) {
 		return nil, err
 	}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	// Not compressed: the archive as a whole is, better than layer by layer, and unpacking is quicker.
+	// Not compressed: compressing the whole archive is better than layer by layer, and unpacking is
+	// faster.
 	img, err := mutate.AppendLayers(base, static.NewLayer(b.Bytes(), types.OCIUncompressedLayer))
 	if err != nil {
 		return nil, err

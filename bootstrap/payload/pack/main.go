@@ -1,6 +1,6 @@
-// Command pack turns built programs into the payload: it puts pause and coredns into OCI images and
-// one archive, compresses every piece with zstd and writes the manifest. The output depends on the
-// programs' bytes only. A piece that is packed already is kept.
+// Command pack turns built programs into the payload: it puts pause and coredns into OCI images in
+// one archive, compresses every piece with zstd and writes the manifest. The output depends only on
+// the programs' bytes. A piece that is already packed is kept.
 //
 //	pack -programs DIR -out DIR
 package main
@@ -25,7 +25,7 @@ const maxAgent = 30e6
 
 func main() {
 	programs := flag.String("programs", "", "folder with the built programs")
-	out := flag.String("out", "", "folder that is embedded")
+	out := flag.String("out", "", "folder to be embedded")
 	flag.Parse()
 	if err := run(*programs, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "pack:", err)
@@ -79,7 +79,7 @@ func run(programs, out string) error {
 	return writeManifest(out, manifest)
 }
 
-// readManifest returns the digests of the pieces that are packed already.
+// readManifest returns the digests of the pieces that are already packed.
 func readManifest(out string) (map[string]string, error) {
 	packed := map[string]string{}
 	raw, err := os.ReadFile(filepath.Join(out, "manifest.json"))
@@ -91,7 +91,7 @@ func readManifest(out string) (map[string]string, error) {
 	}
 	var m payload.Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return packed, nil //nolint:nilerr // a manifest of another form: pack everything again
+		return packed, nil //nolint:nilerr // a manifest in another format: pack everything again
 	}
 	for _, p := range m.Pieces {
 		packed[p.Name] = p.SHA256
@@ -99,7 +99,8 @@ func readManifest(out string) (map[string]string, error) {
 	return packed, nil
 }
 
-// writeManifest leaves an equal manifest alone, so that its time does not change and nothing is linked again.
+// writeManifest leaves an equal manifest alone, so that its time does not change and nothing is
+// relinked.
 func writeManifest(out string, m payload.Manifest) error {
 	raw, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -120,7 +121,7 @@ func sum(path string) (string, int64, error) {
 	if err != nil {
 		return "", 0, err
 	}
-	defer func() { _ = f.Close() }() // opened for reading
+	defer func() { _ = f.Close() }() // read only
 	hash := sha256.New()
 	n, err := io.Copy(hash, f)
 	return hex.EncodeToString(hash.Sum(nil)), n, err
@@ -131,7 +132,7 @@ func compress(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }() // opened for reading
+	defer func() { _ = in.Close() }() // read only
 	return replace(to, func(w io.Writer) error {
 		encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBestCompression))
 		if err != nil {
@@ -144,13 +145,14 @@ func compress(from, to string) error {
 	})
 }
 
-// replace writes aside and renames, so that a build that is stopped leaves no half file to be embedded.
+// replace writes a temporary file and renames it, so that an interrupted build leaves no partial
+// file to be embedded.
 func replace(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(filepath.Dir(path)), ".pack-*") // beside files/: what is inside gets embedded
+	f, err := os.CreateTemp(filepath.Dir(filepath.Dir(path)), ".pack-*") // beside files/, because everything inside gets embedded
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already when all went well
+	defer func() { _ = os.Remove(f.Name()) }() // already renamed on success
 	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func contents(t *testing.T, dir string) map[string][]byte {
 func TestReproducible(t *testing.T) {
 	one, two := contents(t, pack(t, programs(t))), contents(t, pack(t, programs(t)))
 	if len(one) != len(two) || len(one) != 10 {
-		t.Errorf("%d and %d files", len(one), len(two))
+		t.Errorf("got %d and %d files, want the same number", len(one), len(two))
 	}
 	for name, content := range one {
 		if !bytes.Equal(content, two[name]) {
@@ -86,13 +86,13 @@ func TestNothingIsWrittenWhenNothingChanged(t *testing.T) {
 		return names
 	}
 	if names := changed(); len(names) > 0 {
-		t.Errorf("written again: %v", names)
+		t.Errorf("written again: got %v, want nothing", names)
 	}
 	if err := os.WriteFile(filepath.Join(in, payload.Runc), []byte("new"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if names := changed(); len(names) != 2 { // the piece and the manifest
-		t.Errorf("written after runc changed: %v", names)
+		t.Errorf("written after runc changed: got %v, want the piece and the manifest", names)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestAgentTooBig(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(in, t.TempDir()); err == nil || !strings.Contains(err.Error(), "regiond-node has 30000001 bytes, the limit is 30000000") {
-		t.Errorf("got %v", err)
+		t.Errorf("got %v, want the size and the limit", err)
 	}
 }
 
@@ -112,6 +112,6 @@ func TestMissingProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := run(in, t.TempDir()); err == nil {
-		t.Error("packed without runc")
+		t.Error("got no error without runc")
 	}
 }

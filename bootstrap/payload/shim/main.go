@@ -1,5 +1,6 @@
-// Command shim is containerd-shim-runc-v2. It is its own binary because containerd's plugin registry is global and must
-// not hold both the daemon's builtins and the shim's task plugin, and because a shim runs per pod: 14 MB instead of 128 MB.
+// Command shim is containerd-shim-runc-v2. It is a separate binary because containerd's plugin
+// registry is global and must not contain both the daemon's builtins and the shim's task plugin,
+// and because one shim runs per pod: 14 MB instead of 128 MB.
 package main
 
 import (
