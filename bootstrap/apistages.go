@@ -17,18 +17,20 @@ import (
 
 // Waiting for the API.
 const (
-	// apiTimeout is generous: a seed host under load, or an etcd that replays a long log. When it ends,
-	// regiond ends and is started again. On an emulated machine with two CPUs the API took 230 s.
+	// apiTimeout is generous, for a seed host under load or an etcd that replays a long log. When it
+	// expires, regiond exits and is restarted. On an emulated machine with two CPUs the API took 230
+	// s.
 	apiTimeout = 10 * time.Minute
 	// nodeTimeout bounds the wait for the node, which imports images at the first start.
 	nodeTimeout = 5 * time.Minute
-	// applyTimeout bounds retries of what the API refuses while its own start-up hooks still run. On an
-	// emulated machine with two CPUs the resource definitions alone took 56 s.
+	// applyTimeout bounds retries of requests that the API refuses while its start-up hooks are
+	// running. On an emulated machine with two CPUs the resource definitions alone took 56 s.
 	applyTimeout = 5 * time.Minute
 	poll         = 100 * time.Millisecond
 )
 
-// onCluster runs the stages that need the API, then the controllers until ctx or the cluster ends.
+// onCluster runs the stages that need the API, and then the controllers until ctx or the cluster
+// ends.
 func (r *run) onCluster(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +49,7 @@ func (r *run) onCluster(ctx context.Context) error {
 		return cause
 	}
 	if ctx.Err() != nil {
-		return nil // asked to stop
+		return nil // told to stop
 	}
 	return err
 }
@@ -91,8 +93,8 @@ func (r *run) waitAPI(ctx context.Context) error {
 	return err
 }
 
-// retry repeats an effect that the API may refuse for a moment after its start: namespaces and
-// roles of its own are made by hooks that run behind readiness.
+// retry repeats an effect that the API may refuse shortly after its start: hooks that run after
+// readiness create its own namespaces and roles.
 func (r *run) retry(effect func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var last error

@@ -18,7 +18,7 @@ import (
 )
 
 // withRegistry serves the registry of component images while controllers run. It listens before
-// they start, as what they roll out is pulled from it.
+// they start, because workloads that they roll out pull from it.
 func (r *run) withRegistry(ctx context.Context, controllers func(context.Context) error) error {
 	server, err := listenRegistry(r.pki.Cluster, r.requirements.Management, r.region.Spec.Images.Dir, r.log)
 	if err != nil {
@@ -35,8 +35,8 @@ func (r *run) withRegistry(ctx context.Context, controllers func(context.Context
 	return group.Wait()
 }
 
-// listenRegistry opens the registry at an address of this host. Its clients are the containerds that
-// bootstrap/kube/config configures: they know it by the address and by oci.Registry, and show a
+// listenRegistry opens the registry on an address of this host. Its clients are the containerds
+// that bootstrap/kube/config configures: they connect by address or as oci.Registry, and present a
 // certificate of the same authority.
 func listenRegistry(ca *pki.Authority, address netip.Addr, imageDir string, log *slog.Logger) (*registry.Server, error) {
 	certificate, err := ca.ServingCertificate("registry", "regiond-registry", address.String(), oci.Registry)
@@ -51,14 +51,14 @@ func listenRegistry(ca *pki.Authority, address netip.Addr, imageDir string, log 
 	})
 }
 
-// pinImages pulls the images of a set to this host and keeps them there.
+// pinImages pulls the images of a set to this host and pins them.
 func (r *run) pinImages(ctx context.Context, set oci.Set) error {
 	c, err := containerd.Open(config.ContainerdSocket(r.dataDir), r.region.Spec.Images.Dir)
 	if err != nil {
 		return err
 	}
 	err = c.EnsurePulled(ctx, set, func(image string, number, of int) {
-		r.log.Info("component image is pulled", slog.String("image", image), slog.Int("number", number), slog.Int("of", of))
+		r.log.Info("pulling component image", slog.String("image", image), slog.Int("number", number), slog.Int("of", of))
 	})
 	return errors.Join(err, c.Close())
 }

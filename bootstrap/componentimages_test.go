@@ -16,14 +16,14 @@ import (
 	"regiond.dev/regiond/images/oci"
 )
 
-// Containerds of hosts know the registry by the control host's address, and by the name that is in
-// the references of images.
+// Hosts' containerds reach the registry by the control host's address, and by the name in image
+// references.
 func TestRegistryIsKnownByAddressAndName(t *testing.T) {
 	keys, err := pki.Load(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := netip.MustParseAddr("127.77.0.2") // no region on this machine listens on it
+	address := netip.MustParseAddr("127.77.0.2") // not used by any region on this machine
 	server, err := bootstrap.ListenRegistry(keys.Cluster, address, t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

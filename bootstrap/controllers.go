@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// controllersGrace is how long controllers may take to stop.
+// controllersGrace is how long controllers have to stop.
 const controllersGrace = 30 * time.Second
 
-// runControllers runs the controllers until ctx ends or they do.
+// runControllers runs the controllers until ctx or the controllers end.
 func (r *run) runControllers(ctx context.Context) error {
 	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (r *run) runControllers(ctx context.Context) error {
 		case err != nil:
 			result = fmt.Errorf("controllers: %w", err)
 		case ctx.Err() == nil:
-			result = errors.New("controllers ended without being asked to")
+			result = errors.New("controllers ended unexpectedly")
 		}
 	}
 	r.state.setReady(false)
@@ -51,7 +51,7 @@ func (r *run) runControllers(ctx context.Context) error {
 	return errors.Join(result, r.journal.End(stageControllers.name, result))
 }
 
-// stopped waits until the controllers, which were told to stop, have ended.
+// stopped waits for the controllers to end after they were told to stop.
 func stopped(ended <-chan error) error {
 	late := time.NewTimer(controllersGrace)
 	defer late.Stop()
@@ -66,7 +66,7 @@ func stopped(ended <-chan error) error {
 	}
 }
 
-// started declares the region up, unless it is being stopped already.
+// started marks the region as up, unless it is already being stopped.
 func (r *run) started(life context.Context) {
 	if life.Err() != nil {
 		return

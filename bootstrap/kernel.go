@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// bridgeCall makes bridged packets pass netfilter. See preflight for why pods need it.
+// bridgeCall makes bridged packets pass through netfilter. See preflight for why pods need it.
 const bridgeCall = "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
-// prepareKernel loads the modules that Debian's kernel has but does not load by itself.
+// prepareKernel loads modules that Debian's kernel does not load automatically.
 func prepareKernel(ctx context.Context) error {
 	if b, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(b), "\toverlay\n") {
 		if err := modprobe(ctx, "overlay"); err != nil {
@@ -31,7 +31,7 @@ func prepareKernel(ctx context.Context) error {
 	if strings.TrimSpace(string(b)) == "1" {
 		return nil
 	}
-	// Someone's sysctl.d switched it off; the setting is of this network namespace.
+	// A sysctl.d file may have disabled it; the setting is per network namespace.
 	return os.WriteFile(bridgeCall, []byte("1\n"), 0o644)
 }
 

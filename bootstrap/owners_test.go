@@ -16,9 +16,8 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// owners make the entries of the data directory as they do in a region. Those that the control
-// plane's start makes are compared with the table by the integration test of
-// bootstrap/kube/cluster.
+// owners create the entries of the data directory as in a region. The integration test of
+// bootstrap/kube/cluster compares entries that the control plane's start creates with the table.
 var owners = map[datadir.Name]func(dir string) error{
 	datadir.Run: func(dir string) error {
 		lock, err := datadir.TakeLock(dir)
@@ -78,30 +77,30 @@ func byControlPlane(n datadir.Name) func(string) error {
 	}
 }
 
-// What reset does not know it would call foreign and leave: OpenStack's databases were, and the
-// next region was refused because of them.
-func TestResetKnowsWhatEveryOwnerMakes(t *testing.T) {
+// Reset would keep unknown entries as foreign: it once kept OpenStack's databases, and the next
+// region was refused because of them.
+func TestResetKnowsEveryOwnersEntries(t *testing.T) {
 	dir := t.TempDir()
 	for _, e := range datadir.Entries() {
 		create, ok := owners[e.Name]
 		if !ok {
-			t.Errorf("no owner makes %s; add it here", e.Name)
+			t.Errorf("no owner creates %s; add it here", e.Name)
 		}
 		if create == nil {
 			continue
 		}
 		if err := create(dir); err != nil {
-			t.Fatalf("%s, made by %s: %v", e.Name, e.Owner, err)
+			t.Fatalf("%s, created by %s: %v", e.Name, e.Owner, err)
 		}
 	}
 	r := plan(t, dir)
 	if len(r.Foreign) > 0 || len(r.Data) != len(datadir.Entries()) || r.Region != "tokyo" {
-		t.Errorf("of region %q reset removes %q and keeps %q; want it to remove all %d entries of the table", r.Region, names(r.Data), r.Foreign, len(datadir.Entries()))
+		t.Errorf("region %q: got %q to remove and %q to keep, want all %d entries of the table removed", r.Region, names(r.Data), r.Foreign, len(datadir.Entries()))
 	}
 	if err := r.RemoveData(func(string, ...any) {}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the data directory is left: %v", err)
+		t.Errorf("the data directory: got %v, want it removed", err)
 	}
 }

@@ -26,16 +26,17 @@ import (
 // stopTimeout bounds the wait for a running regiond to stop: its components have 15 s each.
 const stopTimeout = 3 * time.Minute
 
-// Reset is what removing a region from this host would do. Planning it changes nothing.
+// Reset is the plan of removing a region from this host. Planning it changes nothing.
 type Reset struct {
 	DataDir string
-	// Region that the data directory belongs to, empty when that can't be told any more.
+	// Region that the data directory belongs to, empty if unknown.
 	Region string
-	// Running regiond, 0 for none.
+	// Running is the pid of the running regiond, 0 for none.
 	Running int
-	// Installed is what was put outside the data directory.
+	// Installed is what was installed outside the data directory.
 	Installed install.Removal
-	// Data are the entries of the data directory to remove, in this order; Foreign those that regiond did not make.
+	// Data are the entries of the data directory to remove, in order; Foreign those that regiond did
+	// not create.
 	Data    []Data
 	Foreign []string
 }
@@ -43,7 +44,7 @@ type Reset struct {
 // Data is an entry of the data directory and what is lost with it.
 type Data struct{ Path, Holds string }
 
-// PlanReset looks at what there is.
+// PlanReset observes the host and returns the plan.
 func PlanReset(ctx context.Context, dataDir string) (Reset, error) {
 	r := Reset{}
 	var err error
@@ -76,7 +77,7 @@ func PlanReset(ctx context.Context, dataDir string) (Reset, error) {
 		}
 		if !ours {
 			return r, fmt.Errorf("%s is not a data directory of regiond: it has neither %s nor the lock, journal and certificates of a "+
-				"region that was started. Nothing was done; name the right one by --data-dir", r.DataDir, datadir.Marker)
+				"region that was started. Nothing was changed; pass the right directory with --data-dir", r.DataDir, datadir.Marker)
 		}
 	}
 	if r.Installed, err = install.PlanRemoval(r.DataDir); err != nil {
@@ -86,8 +87,8 @@ func PlanReset(ctx context.Context, dataDir string) (Reset, error) {
 	return r, nil
 }
 
-// taken lists what others made in a directory under names that regiond would use there.
-func taken(dir string) ([]string, error) {
+// foreignEntries lists entries that others created in a directory under names that regiond uses.
+func foreignEntries(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -110,19 +111,21 @@ func taken(dir string) ([]string, error) {
 	return names, nil
 }
 
-// isEarlyLog tells whether the entries are but the log of a regiond that ended before it marked the directory.
+// isEarlyLog reports whether the entries are only the log of a regiond that ended before it marked
+// the directory.
 func isEarlyLog(dir string, names []string) bool {
 	if !slices.Equal(names, []string{string(datadir.Log)}) {
 		return false
 	}
 	files, err := os.ReadDir(datadir.Log.In(dir))
 	return err == nil && !slices.ContainsFunc(files, func(f os.DirEntry) bool {
-		own, err := filepath.Match("regiond*.log", f.Name()) // and those that were rotated
+		own, err := filepath.Match("regiond*.log", f.Name()) // including rotated ones
 		return err != nil || !own
 	})
 }
 
-// regionOf asks the running regiond, which holds the journal open, or else the mark or the journal.
+// regionOf returns the region's name from the running regiond, which holds the journal open, or
+// else from the mark or the journal.
 func regionOf(ctx context.Context, dataDir string) string {
 	if s, err := daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err == nil {
 		return s.Region
@@ -132,7 +135,7 @@ func regionOf(ctx context.Context, dataDir string) string {
 	}
 	id, err := journal.ReadIdentity(datadir.Journal.In(dataDir))
 	if err != nil {
-		return "" // damaged: reset must work all the same
+		return "" // damaged, but reset must work nevertheless
 	}
 	return id.Region
 }
@@ -151,7 +154,7 @@ func (r Reset) Print(w io.Writer) {
 	if r.Running != 0 {
 		line("stop              regiond, pid %d, and its control plane", r.Running)
 	}
-	line("end               every pod of this control plane; remove its mounts, network devices, nftables tables and cgroups")
+	line("stop              every pod of this control plane; remove its mounts, network devices, nftables tables and cgroups")
 	for _, d := range r.Data {
 		line("remove            %s: %s", d.Path, d.Holds)
 	}
@@ -162,12 +165,12 @@ func (r Reset) Print(w io.Writer) {
 		line("keep              %s, changed since it was installed", p)
 	}
 	for _, p := range r.Foreign {
-		line("keep              %s, not made by regiond", p)
+		line("keep              %s, not created by regiond", p)
 	}
-	line("keep              images, credentials files, and what is on the servers")
+	line("keep              images, files with credentials, and all data on the servers")
 }
 
-// Execute carries the plan out. It may be repeated after any interruption, and needs no API.
+// Execute executes the plan. It may be repeated after any interruption, and does not need the API.
 func (r Reset) Execute(ctx context.Context, systemctl systemd.Systemctl, log *slog.Logger, report func(format string, a ...any)) error {
 	if err := r.Installed.Stop(ctx, systemctl); err != nil {
 		return err
@@ -192,7 +195,7 @@ func (r Reset) Execute(ctx context.Context, systemctl systemd.Systemctl, log *sl
 	return r.removeData(report)
 }
 
-// stop ends a regiond that is not a service.
+// stop stops a regiond that is not a service.
 func (r Reset) stop(ctx context.Context, report func(string, ...any)) error {
 	pid, err := datadir.LockOwner(r.DataDir)
 	if err != nil || pid == 0 {
@@ -200,34 +203,35 @@ func (r Reset) stop(ctx context.Context, report func(string, ...any)) error {
 	}
 	report("stopping regiond, pid %d", pid)
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("regiond runs, pid %d, and can't be stopped: %w; stop it, then reset again", pid, err)
+		return fmt.Errorf("regiond is running, pid %d, and can't be stopped: %w; stop it, then rerun reset", pid, err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, stopTimeout, true, func(context.Context) (bool, error) {
 		now, err := datadir.LockOwner(r.DataDir)
 		return now != pid, err
 	})
 	if err != nil {
-		return fmt.Errorf("regiond, pid %d, did not stop: %w; kill -9 %d, then reset again", pid, err, pid)
+		return fmt.Errorf("regiond, pid %d, did not stop: %w; kill -9 %d, then rerun reset", pid, err, pid)
 	}
 	return nil
 }
 
-// tearDown removes what the control plane left on the host, with the lock held so that none starts.
+// tearDown removes everything that the control plane left on the host. It holds the lock, so that
+// no regiond starts.
 func (r Reset) tearDown(ctx context.Context, log *slog.Logger, report func(string, ...any)) error {
 	lock, err := datadir.TakeLock(r.DataDir)
 	if err != nil {
 		return err
 	}
-	report("ending pods and removing mounts, network devices and cgroups")
+	report("stopping pods and removing mounts, network devices and cgroups")
 	err = cluster.Teardown(ctx, r.DataDir, log)
 	if err != nil {
-		err = fmt.Errorf("%w\nThe data directory was kept; reset again", err)
+		err = fmt.Errorf("%w\nThe data directory was kept; rerun reset", err)
 	}
 	return errors.Join(err, lock.Release())
 }
 
 func (r Reset) removeData(report func(string, ...any)) error {
-	// Looked at again: stopping and tearing down wrote and removed files.
+	// List the entries again, because stopping and tearing down wrote and removed files.
 	found, err := os.ReadDir(r.DataDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -247,7 +251,7 @@ func (r Reset) removeData(report func(string, ...any)) error {
 			report("removed %s", filepath.Join(r.DataDir, f.Name()))
 		}
 	}
-	// Stays when it holds something else or is a mount point.
+	// It stays if it has foreign entries or is a mount point.
 	err = syscall.Rmdir(r.DataDir)
 	if err != nil && !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
 		return fmt.Errorf("remove %s: %w", r.DataDir, err)
@@ -255,19 +259,19 @@ func (r Reset) removeData(report func(string, ...any)) error {
 	return nil
 }
 
-// remove removes an entry unless something is mounted in the data directory: what a mount shows of
-// the host or of a pod's volume would be removed with it. It is looked for before each entry,
-// because others mount at any time.
+// remove removes an entry unless something is mounted in the data directory: files of the host or
+// of a pod's volume behind a mount would be removed, too. It checks before each entry, because
+// others may mount at any time.
 func (r Reset) remove(path string) error {
 	left, err := cluster.MountsBelow(r.DataDir)
 	if err != nil {
 		return err
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("still mounted below %s: %s; unmount them, then reset again", r.DataDir, strings.Join(left, ", "))
+		return fmt.Errorf("still mounted below %s: %s; unmount them, then rerun reset", r.DataDir, strings.Join(left, ", "))
 	}
 	if err := os.RemoveAll(path); err != nil {
-		return fmt.Errorf("remove %s: %w; reset again", path, err)
+		return fmt.Errorf("remove %s: %w; rerun reset", path, err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// dataDir is what an installed region that was killed leaves, in part.
+// dataDir creates a part of what a killed region with a service leaves behind.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "a [data] dir")
@@ -70,16 +70,16 @@ func TestPlanNamesEverythingAndChangesNothing(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if want := []string{".new-123", "admin.kubeconfig", "openstack", "etcd", "log", "journal.db", "pki", "run"}; !slices.Equal(names(r.Data), want) {
-		t.Errorf("data %q", names(r.Data))
+		t.Errorf("got the data %q", names(r.Data))
 	}
 	if !slices.Equal(r.Foreign, []string{filepath.Join(dir, "notes.txt")}) {
-		t.Errorf("foreign %q", r.Foreign)
+		t.Errorf("got the foreign entries %q", r.Foreign)
 	}
 	var b bytes.Buffer
 	r.Print(&b)
-	for _, want := range []string{"remove            " + dir + "/openstack: OpenStack's databases, messages and images\n", "keep              " + dir + "/notes.txt, not made by regiond\n"} {
+	for _, want := range []string{"remove            " + dir + "/openstack: OpenStack's databases, messages and images\n", "keep              " + dir + "/notes.txt, not created by regiond\n"} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is not in\n%s", want, b.String())
+			t.Errorf("the plan lacks %q:\n%s", want, b.String())
 		}
 	}
 	if again := plan(t, dir); len(again.Data) != len(r.Data) {
@@ -93,7 +93,8 @@ func TestPlanOfNothingIsEmpty(t *testing.T) {
 	}
 }
 
-// Reset is given directories by hand: one that is not regiond's is left alone, whatever its entries are called.
+// The directory for reset is given by hand: one that is not regiond's is left alone, whatever the
+// names of its entries.
 func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"bin", "etcd", "log", "run"} {
@@ -101,7 +102,7 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A folder that collects logs.
+	// A folder with logs.
 	if err := os.WriteFile(filepath.Join(dir, "log", "regiond.log"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v, %+v", d, err, r)
 		}
 	}
-	// Nor is a region started there, whose reset would remove it.
+	// A region, whose reset would remove the directory, is not started there either.
 	r := &region.Region{}
 	r.Spec.Networks.Provisioning.Address = "192.0.2.1"
 	r.Spec.ControlPlane.DataDir = dir
@@ -118,12 +119,12 @@ func TestDirectoryOfSomethingElseIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "data-directory: "+dir+" holds bin, etcd, log, run") {
+	if err := report.Err(); err == nil || !strings.Contains(err.Error(), "data-directory: "+dir+" has bin, etcd, log, run") {
 		t.Errorf("preflight: %v", err)
 	}
 }
 
-// Each of these is what some start, installation or interrupted reset leaves.
+// Each of these is left behind by some start, installation or interrupted reset.
 func TestEvidenceOfADataDirectory(t *testing.T) {
 	owner := datadir.Owner{Region: "tokyo", UID: uuid.New()}
 	mark := func(t *testing.T, dir string) {
@@ -162,13 +163,13 @@ func TestEvidenceOfADataDirectory(t *testing.T) {
 			}
 			r, err := bootstrap.PlanReset(t.Context(), dir)
 			if ours := err == nil; ours != c.ours {
-				t.Errorf("got %v, %+v; want it to be taken for regiond's: %t", err, r, c.ours)
+				t.Errorf("got %v, %+v; want the directory recognized as regiond's: %t", err, r, c.ours)
 			}
 		})
 	}
 }
 
-// The kernel names mounts by their real path, which is not the one below a link.
+// The kernel reports mounts by their real path, not by a path below a link.
 func TestResetFollowsALinkToTheDataDirectory(t *testing.T) {
 	dir := dataDir(t)
 	link := filepath.Join(t.TempDir(), "link")
@@ -198,7 +199,7 @@ func TestResetFollowsALinkToTheDataDirectory(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%s is left: %v", dir, err)
+		t.Errorf("%s: got %v, want it removed", dir, err)
 	}
 }
 
@@ -212,7 +213,7 @@ func TestRegionOfADamagedJournalIsUnknown(t *testing.T) {
 	}
 }
 
-func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
+func TestRemoveDataLeavesForeignEntriesAndMounts(t *testing.T) {
 	dir := dataDir(t)
 	mount := filepath.Join(dir, "etcd", "member")
 	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=64k"); err != nil {
@@ -227,7 +228,7 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if got := names(plan(t, dir).Data); !slices.Contains(got, "pki") {
-		t.Fatalf("removed in spite of the mount: %q", got)
+		t.Fatalf("got %q removed in spite of the mount, want nothing", got)
 	}
 	foreign := filepath.Join(dir, "notes.txt")
 	if err := os.WriteFile(foreign, nil, 0o644); err != nil {
@@ -247,12 +248,12 @@ func TestRemoveDataLeavesWhatIsForeignAndWhatIsMounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the empty data directory is left: %v", err)
+		t.Errorf("the empty data directory: got %v, want it removed", err)
 	}
 }
 
-// A start that ended before it marked the directory may have logged: that log is not taken for somebody else's.
-func TestEarlyLogIsNotTakenForOthers(t *testing.T) {
+// A start that ended before it marked the directory may have logged: that log is not foreign.
+func TestEarlyLogIsNotForeign(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		files []string
@@ -270,7 +271,7 @@ func TestEarlyLogIsNotTakenForOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, err := bootstrap.Taken(dir)
+		got, err := bootstrap.ForeignEntries(dir)
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, %v; want %v", c.name, got, err, c.want)
 		}

@@ -59,9 +59,9 @@ type run struct {
 	client  client.Client
 }
 
-// Run makes this host the region's seed host and keeps it until the context ends. Then it stops
-// everything in reverse order and returns nil; pods stay. An error means that it could not come up
-// or could not go on; what it had started is stopped.
+// Run makes this host the region's seed host until the context ends. It then stops everything in
+// reverse order, except for pods, and returns nil. An error means that the region could not come up
+// or continue; everything that was started has been stopped.
 func Run(ctx context.Context, c Config) (err error) {
 	r := &run{config: c, log: c.Log, region: c.Region}
 	if r.requirements, err = requirementsOf(c.Region); err != nil {
@@ -93,9 +93,9 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := r.checkIdentity(); err != nil {
 		return err
 	}
-	// Nothing is logged before: the log is below the data directory, which preflight must not make.
-	r.tellPreflight(report)
-	if err := r.tellInterrupted(); err != nil {
+	// Nothing is logged before: the log is in the data directory, which preflight must not create.
+	r.reportPreflight(report)
+	if err := r.reportInterrupted(); err != nil {
 		return err
 	}
 	r.state.snapshot = daemon.Snapshot{Version: c.Version, Region: r.region.Name, PID: os.Getpid(), Started: now().UTC()}
@@ -104,7 +104,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	return r.up(ctx)
 }
 
-// checkIdentity refuses to start with what can't change any more.
+// checkIdentity refuses to start if something has changed that must not change.
 func (r *run) checkIdentity() error {
 	pods, services, err := r.ranges()
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *run) checkIdentity() error {
 	})
 }
 
-// ranges of the addresses of pods and Services.
+// ranges returns the ranges of the addresses of pods and Services.
 func (r *run) ranges() (pods, services netip.Prefix, err error) {
 	if pods, err = netip.ParsePrefix(r.region.Spec.ControlPlane.PodCIDR); err != nil {
 		return pods, services, fmt.Errorf("spec.controlPlane.podCIDR: %w", err)
@@ -126,7 +126,7 @@ func (r *run) ranges() (pods, services netip.Prefix, err error) {
 	return pods.Masked(), services.Masked(), nil
 }
 
-// Preflight looks at this host for a region and judges it. checkCredentials is that of Config.
+// Preflight checks this host for a region. checkCredentials is that of Config.
 func Preflight(ctx context.Context, r *region.Region, checkCredentials func(file string) error) (preflight.Report, error) {
 	required, err := requirementsOf(r)
 	if err != nil {
@@ -135,7 +135,7 @@ func Preflight(ctx context.Context, r *region.Region, checkCredentials func(file
 	return checkHost(ctx, required, r.Spec.Hardware.Credentials, checkCredentials)
 }
 
-// requirementsOf follows the links in the data directory's path.
+// requirementsOf returns the requirements with links in the data directory's path resolved.
 func requirementsOf(r *region.Region) (preflight.Requirements, error) {
 	w, err := preflight.RequirementsOf(r)
 	if err != nil {
@@ -149,7 +149,7 @@ func checkHost(ctx context.Context, required preflight.Requirements, files []reg
 	checkCredentials func(file string) error) (preflight.Report, error) {
 	var running *preflight.Process
 	pid, err := datadir.LockOwner(required.DataDir)
-	if err != nil && !errors.Is(err, os.ErrPermission) { // without root the check "root" says enough
+	if err != nil && !errors.Is(err, os.ErrPermission) { // without root, the check "root" fails anyway
 		return nil, err
 	}
 	if pid != 0 {
@@ -160,7 +160,7 @@ func checkHost(ctx context.Context, required preflight.Requirements, files []reg
 	if err != nil {
 		return nil, fmt.Errorf("preflight: %w", err)
 	}
-	if host.Taken, err = taken(required.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
+	if host.Foreign, err = foreignEntries(required.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
 	for _, f := range files {
@@ -171,7 +171,7 @@ func checkHost(ctx context.Context, required preflight.Requirements, files []reg
 	return preflight.Check(host, required), nil
 }
 
-func (r *run) tellPreflight(report preflight.Report) {
+func (r *run) reportPreflight(report preflight.Report) {
 	for _, x := range report {
 		if x.Status == preflight.Warn {
 			r.log.Warn("preflight", slog.String("check", x.Check), slog.String("found", x.Message), slog.String("fix", x.Fix))
@@ -181,15 +181,15 @@ func (r *run) tellPreflight(report preflight.Report) {
 	r.progress("preflight: " + report.Summary())
 }
 
-// serveStatus answers `regiond status` until the returned function is called. It outlives ctx, so that
-// a stop can be watched.
+// serveStatus serves `regiond status` until the returned function is called. It outlives ctx, so
+// that a stop can be observed.
 func (r *run) serveStatus(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := daemon.Serve(ctx, daemon.SocketPath(r.dataDir), r.state.read); err != nil {
-			r.log.Error("status is not served", slog.Any("error", err))
+			r.log.Error("serve status", slog.Any("error", err))
 		}
 	}()
 	return func() {
@@ -198,7 +198,7 @@ func (r *run) serveStatus(ctx context.Context) (stop func()) {
 	}
 }
 
-// up runs the stages, then the controllers, then stops what it started in reverse order.
+// up runs the stages and the controllers, and finally stops everything it started in reverse order.
 func (r *run) up(ctx context.Context) error {
 	if err := r.stage(ctx, stageHost, prepareKernel); err != nil {
 		return err
@@ -278,7 +278,8 @@ func (r *run) clusterConfig() (cluster.Config, error) {
 	}, nil
 }
 
-// nameservers for names outside the cluster: the host's own, or else those that servers are given.
+// nameservers returns the nameservers for names outside the cluster: the host's own, or else those
+// for servers.
 func (r *run) nameservers() ([]netip.Addr, error) {
 	own, err := cluster.Nameservers(nil)
 	if err != nil || len(own) > 0 {

@@ -10,20 +10,22 @@ import (
 	"time"
 )
 
-// slow is when a stage that still runs is told again, and what it waits for.
+// slow is the interval at which the progress of a running stage is reported, and what it is waiting
+// for.
 const slow = 10 * time.Second
 
 // stage is one stage of the bootstrap.
 type stage struct {
 	// name is stable, for the journal.
 	name string
-	// doing and done are shown to people while it runs and when it has ended.
+	// doing and done are shown to people while it runs and after it has ended.
 	doing, done string
-	// detail of what is about to be changed, for the journal.
+	// detail of what it is about to change, for the journal.
 	detail string
 }
 
-// stage runs one stage: intent in the journal, then the effect, then the result.
+// stage runs one stage: it records the intent in the journal, has the effect, and records the
+// result.
 func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) error) error {
 	if err := r.journal.Begin(s.name, s.detail); err != nil {
 		return err
@@ -35,7 +37,7 @@ func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) e
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer close(told)
-		r.tell(ctx, s.doing, begun)
+		r.reportSlow(ctx, s.doing, begun)
 	}()
 	err := effect(ctx)
 	cancel()
@@ -50,8 +52,8 @@ func (r *run) stage(ctx context.Context, s stage, effect func(context.Context) e
 	return r.journal.End(s.name, nil)
 }
 
-// tell says every while that a stage still runs.
-func (r *run) tell(ctx context.Context, text string, begun time.Time) {
+// reportSlow reports at intervals that a stage is still running.
+func (r *run) reportSlow(ctx context.Context, text string, begun time.Time) {
 	t := time.NewTicker(slow)
 	defer t.Stop()
 	for {
@@ -59,13 +61,13 @@ func (r *run) tell(ctx context.Context, text string, begun time.Time) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			r.progress(fmt.Sprintf("still %s, for %s%s", text, now().Sub(begun).Round(time.Second), r.awaited()))
+			r.progress(fmt.Sprintf("still %s, for %s%s", text, now().Sub(begun).Round(time.Second), r.unready()))
 		}
 	}
 }
 
-// awaited names the components that are not ready and why.
-func (r *run) awaited() string {
+// unready names the components that are not ready and why.
+func (r *run) unready() string {
 	var b strings.Builder
 	for _, c := range r.state.components() {
 		if c.Ready {
@@ -82,8 +84,8 @@ func (r *run) progress(text string) {
 	}
 }
 
-// tellInterrupted reports stages that an earlier run began and did not end.
-func (r *run) tellInterrupted() error {
+// reportInterrupted reports stages that an earlier run began but did not end.
+func (r *run) reportInterrupted() error {
 	steps, err := r.journal.Steps()
 	if err != nil {
 		return err

@@ -33,10 +33,10 @@ func TestStageRecordsIntentBeforeEffect(t *testing.T) {
 	err := r.stage(t.Context(), stagePKI.of("pki/"), func(context.Context) error {
 		steps, err := r.journal.Steps()
 		if err != nil || len(steps) != 1 || !steps[0].Interrupted() || steps[0].Detail != "pki/" {
-			t.Errorf("during the effect: %+v, %v", steps, err)
+			t.Errorf("during the effect: got %+v, %v; want the stage begun", steps, err)
 		}
 		if s := r.state.read(); s.Stage != "checking the PKI" {
-			t.Errorf("status says %q", s.Stage)
+			t.Errorf("got the stage %q in status", s.Stage)
 		}
 		return nil
 	})
@@ -44,7 +44,7 @@ func TestStageRecordsIntentBeforeEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if steps, err := r.journal.Steps(); err != nil || steps[0].Interrupted() {
-		t.Errorf("after: %+v, %v", steps, err)
+		t.Errorf("after: got %+v, %v; want the stage ended", steps, err)
 	}
 	if len(told) != 1 || told[0] != "PKI checked" {
 		t.Errorf("told %q", told)
@@ -65,15 +65,15 @@ func TestFailedStageIsRecordedAndSaysWhatItDid(t *testing.T) {
 	}
 }
 
-func TestInterruptedStageIsTold(t *testing.T) {
+func TestInterruptedStageIsReported(t *testing.T) {
 	var told []string
 	r := testRun(t, &told)
-	for _, name := range []string{stageCluster.name, stageControllers.name} { // controllers are always interrupted by kill -9
+	for _, name := range []string{stageCluster.name, stageControllers.name} { // kill -9 always interrupts controllers
 		if err := r.journal.Begin(name, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.tellInterrupted(); err != nil {
+	if err := r.reportInterrupted(); err != nil {
 		t.Fatal(err)
 	}
 	if len(told) != 1 || !strings.Contains(told[0], `"cluster"`) {
@@ -95,6 +95,6 @@ func TestRegionObjectIsOnlyDeclared(t *testing.T) {
 		t.Errorf("%v", o.Object)
 	}
 	if _, has := o.Object["status"]; has {
-		t.Errorf("status is part of the desired object")
+		t.Errorf("got a status in the desired object")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// state is what status is told. It is changed by the run and read by the socket.
+// state is the state for status. The run changes it, and the socket reads it.
 type state struct {
 	mu       sync.Mutex
 	snapshot daemon.Snapshot

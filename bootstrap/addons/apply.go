@@ -13,11 +13,11 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Apply applies objects in order, server-side, taking over fields that others changed: what is
-// written in the manifests is desired.
+// Apply applies objects in order, server-side, and overwrites fields that others changed: the
+// manifests are the desired state.
 func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
-		// The client fills in what the server answered; the caller's object stays as it is.
+		// The client fills in the server's response; the caller's object stays unchanged.
 		desired := client.ApplyConfigurationFromUnstructured(o.DeepCopy())
 		if err := c.Apply(ctx, desired, client.FieldOwner(region.FieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply %s %s: %w", o.GetKind(), key(o), err)
@@ -69,8 +69,8 @@ func established(ctx context.Context, c client.Client, d *unstructured.Unstructu
 				return false, nil
 			}
 		}
-		// Established says that the definition was accepted; discovery may be a moment behind, and
-		// the client maps kinds by discovery.
+		// Established means that the definition was accepted; discovery, by which the client maps kinds,
+		// may lag behind.
 		gk, version := definedKind(now)
 		if _, err := c.RESTMapper().RESTMapping(gk, version); err != nil {
 			last = err.Error()

@@ -45,11 +45,11 @@ func TestApplyRepairsDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	if cm.Data["Corefile"] != was {
-		t.Errorf("not repaired: %q", cm.Data["Corefile"])
+		t.Errorf("got the Corefile %q, want it repaired", cm.Data["Corefile"])
 	}
 }
 
-// definitionsClient answers like an API server that establishes definitions at the third look.
+// definitionsClient acts like an API server that establishes definitions by the third request.
 func definitionsClient(t *testing.T, established bool) client.Client {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -89,6 +89,6 @@ func TestDefinitionThatIsNotServedSaysWhy(t *testing.T) {
 	defer cancel()
 	err := addons.ApplyDefinitions(ctx, definitionsClient(t, false))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "hosts.regiond.dev") || !strings.Contains(err.Error(), "Established is False: not yet") {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want a timeout that names the definition and its condition", err)
 	}
 }

@@ -1,6 +1,6 @@
-// Package addons is what every region's cluster holds beside Kubernetes itself: namespaces, roles,
-// CoreDNS, and the CustomResourceDefinitions. All of it is applied at every start, server-side,
-// so that drift is repaired and nothing has to be remembered.
+// Package addons is what every region's cluster contains besides Kubernetes itself: namespaces,
+// roles, CoreDNS, and the CustomResourceDefinitions. All of it is applied server-side at every
+// start, which repairs drift and needs no stored state.
 package addons
 
 import (
@@ -17,20 +17,20 @@ import (
 	"regiond.dev/regiond/region"
 )
 
-// Values of the manifests.
+// Values are the values of the manifests.
 type Values struct {
 	// DNSAddress is the cluster DNS server's Service address.
 	DNSAddress netip.Addr
 	// CoreDNSImage is the image's name in the container runtime.
 	CoreDNSImage string
-	// Upstreams resolve names outside the cluster. Without any, outside names do not resolve.
+	// Upstreams resolve names outside the cluster. Without any, such names do not resolve.
 	Upstreams []netip.Addr
 }
 
 //go:embed manifests/*.yaml
 var manifests embed.FS
 
-// Objects renders everything except the CustomResourceDefinitions, in the order in which it is applied.
+// Objects renders everything except the CustomResourceDefinitions, in the order of application.
 func Objects(v Values) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, name := range []string{"namespaces", "roles", "coredns"} {
@@ -47,7 +47,7 @@ func Objects(v Values) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// Definitions are the CustomResourceDefinitions of the region's kinds.
+// Definitions returns the CustomResourceDefinitions of the region's kinds.
 func Definitions() ([]*unstructured.Unstructured, error) {
 	documents, err := region.CRDs()
 	if err != nil {

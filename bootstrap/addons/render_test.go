@@ -27,8 +27,8 @@ func objects(t *testing.T, v addons.Values) map[string]*unstructured.Unstructure
 	return m
 }
 
-// strict decodes an object into its type and fails on fields that the type does not have, which
-// the API server would drop or refuse.
+// strict decodes an object into its type and fails on unknown fields, which the API server would
+// drop or refuse.
 func strict(t *testing.T, o *unstructured.Unstructured, into any) {
 	t.Helper()
 	if o == nil {
@@ -81,17 +81,17 @@ func TestCoreDNSRunsRestrictedFromThePayload(t *testing.T) {
 	strict(t, o["Deployment/coredns"], &d)
 	pod, c := d.Spec.Template.Spec, d.Spec.Template.Spec.Containers[0]
 	if c.Image != "regiond.local/coredns:1" || c.ImagePullPolicy != corev1.PullNever {
-		t.Errorf("image %s, %s", c.Image, c.ImagePullPolicy)
+		t.Errorf("got the image %s and pull policy %s, want the payload's image and Never", c.Image, c.ImagePullPolicy)
 	}
 	if !*pod.SecurityContext.RunAsNonRoot || *c.SecurityContext.AllowPrivilegeEscalation || !*c.SecurityContext.ReadOnlyRootFilesystem ||
 		len(c.SecurityContext.Capabilities.Add) != 0 || c.SecurityContext.Capabilities.Drop[0] != "ALL" ||
 		pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("security: %+v %+v", pod.SecurityContext, c.SecurityContext)
+		t.Errorf("got the security contexts %+v and %+v, want restricted ones", pod.SecurityContext, c.SecurityContext)
 	}
 	var s corev1.Service
 	strict(t, o["Service/kube-dns"], &s)
 	if s.Spec.ClusterIP != "10.43.0.10" {
-		t.Errorf("clusterIP %s", s.Spec.ClusterIP)
+		t.Errorf("got the clusterIP %s, want the DNS address", s.Spec.ClusterIP)
 	}
 	for k, v := range s.Spec.Selector {
 		if d.Spec.Template.Labels[k] != v {
@@ -104,7 +104,7 @@ func TestCoreDNSRunsRestrictedFromThePayload(t *testing.T) {
 			found = found || cp.ContainerPort == p.TargetPort.IntVal && cp.Protocol == p.Protocol
 		}
 		if !found {
-			t.Errorf("Service port %s leads to no port of the container", p.Name)
+			t.Errorf("Service port %s has no matching port of the container", p.Name)
 		}
 	}
 }

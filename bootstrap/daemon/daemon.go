@@ -1,5 +1,6 @@
-// Package daemon lets other processes ask the running regiond about itself: its components, stages and certificates,
-// over a socket that only root can open. It answers when the Kubernetes API does not.
+// Package daemon lets other processes query the running regiond for its components, stages and
+// certificates, over a socket that only root can open. It works even when the Kubernetes API does
+// not.
 package daemon
 
 import (
@@ -17,33 +18,33 @@ import (
 	"regiond.dev/regiond/bootstrap/supervisor"
 )
 
-// Snapshot is what a running regiond says of itself.
+// Snapshot is the state of a running regiond.
 type Snapshot struct {
 	Version string `json:"version"`
 	Region  string `json:"region"`
 	PID     int    `json:"pid"`
 	// Started is when this regiond was started.
 	Started time.Time `json:"started"`
-	// Ready: the control plane and the controllers run.
+	// Ready: the control plane and the controllers are running.
 	Ready bool `json:"ready"`
-	// Stage of the bootstrap that runs, or ran last, and since when.
+	// Stage of the bootstrap that is running or ran last, and when it began.
 	Stage      string    `json:"stage"`
 	StageSince time.Time `json:"stageSince"`
-	// Components of the control plane in their order of start.
+	// Components of the control plane in the order in which they start.
 	Components []supervisor.Component `json:"components,omitempty"`
 	// Certificates of the control plane.
 	Certificates []pki.Certificate `json:"certificates,omitempty"`
-	// Problems that regiond keeps trying to get over.
+	// Problems that regiond keeps retrying.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// SocketPath of a data directory.
+// SocketPath returns the path of the socket in a data directory.
 func SocketPath(dataDir string) string { return datadir.Run.In(dataDir, "regiond.sock") }
 
 const snapshotPath = "/v1/snapshot"
 
-// Serve answers with snapshots on a Unix socket (mode 0600) until the context ends. The caller holds
-// the data directory's lock, so a socket that exists is a dead one.
+// Serve serves snapshots on a Unix socket (mode 0600) until the context ends. The caller holds the
+// data directory's lock, so an existing socket is stale.
 func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -61,7 +62,7 @@ func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
 		_ = json.NewEncoder(w).Encode(snapshot()) // the caller went away
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // the listener is closed, nothing else matters
+	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // it only closes the listener
 	defer stopped()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("status socket: %w", err)
@@ -69,7 +70,7 @@ func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
 	return nil
 }
 
-// Fetch asks the regiond of a socket for its snapshot.
+// Fetch gets the snapshot of the regiond behind a socket.
 func Fetch(ctx context.Context, path string) (*Snapshot, error) {
 	c := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,

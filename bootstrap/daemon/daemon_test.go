@@ -14,9 +14,9 @@ import (
 func TestSnapshotOverTheSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "regiond.sock")
 	if _, err := daemon.Fetch(t.Context(), path); err == nil {
-		t.Fatal("no error without a socket")
+		t.Fatal("got no error without a socket")
 	}
-	// The socket of a regiond that was killed is in the way.
+	// A killed regiond has left its socket behind.
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +37,10 @@ func TestSnapshotOverTheSocket(t *testing.T) {
 		}
 	}
 	if err != nil || s.Region != "tokyo" || s.Components[0].PID != 7 {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("got %+v, %v; want the snapshot that is served", s, err)
 	}
 	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
-		t.Errorf("socket mode %v, %v", i.Mode(), err)
+		t.Errorf("got the socket mode %v, %v; want 0600", i.Mode(), err)
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -48,4 +48,4 @@ func TestSnapshotOverTheSocket(t *testing.T) {
 	}
 }
 
-// What an earlier regiond saw of a cluster is not shown as what is.
+// An earlier regiond's observations of a cluster are not shown as current.

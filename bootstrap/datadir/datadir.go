@@ -1,6 +1,6 @@
-// Package datadir is the table of what a control host keeps in its data directory: who makes each
-// entry, with which mode, what is in it, and whether a backup needs it. Every path in the directory
-// begins with a Name of this table, so that reset, which removes the entries, knows all of them.
+// Package datadir is the table of the entries in a control host's data directory: who creates each
+// entry, its mode, its content, and whether a backup needs it. Every path in the directory begins
+// with a Name of this table, so that reset, which removes the entries, knows all of them.
 package datadir
 
 import (
@@ -37,25 +37,28 @@ const (
 	Run             Name = "run"
 )
 
-// In is the path of the entry, or of something below it.
+// In returns the path of the entry, or of something below it.
 func (n Name) In(dataDir string, elements ...string) string {
 	return filepath.Join(append([]string{dataDir, string(n)}, elements...)...)
 }
 
-// Entry is one row of the table. Entries belong to root; below OpenStack's folder the services' users own what is theirs.
+// Entry is one row of the table. Entries belong to root; below OpenStack's folder the services'
+// users own their files.
 type Entry struct {
 	Name Name
-	// Owner is the package that makes it.
+	// Owner is the package that creates it.
 	Owner string
-	// Mode of it, with fs.ModeDir for a folder.
+	// Mode of the entry, with fs.ModeDir for a folder.
 	Mode fs.FileMode
-	// Holds says what is lost with it.
+	// Holds says what is lost if it is removed.
 	Holds string
-	// Backup tells whether a backup needs it: nothing else on this host or elsewhere can bring it back.
+	// Backup tells whether a backup needs it: nothing else on this host or elsewhere can bring it
+	// back.
 	Backup bool
 }
 
-// entries in the order in which a reset removes them. The last ones are what a reset that was interrupted needs to continue.
+// entries in the order in which a reset removes them. An interrupted reset needs the last ones to
+// resume.
 var entries = []Entry{
 	{AdminKubeconfig, "bootstrap/kube/cluster", 0o600, "the administrator's access to Kubernetes", false},
 	{Backup, "bootstrap/backup", fs.ModeDir | 0o700, "parts of a backup that is being made", false},
@@ -75,11 +78,11 @@ var entries = []Entry{
 	{Marker, "bootstrap/datadir", 0o644, "the mark that the directory is regiond's", true},
 }
 
-// Entries are all rows in the order in which a reset removes them.
+// Entries returns all rows in the order in which a reset removes them.
 func Entries() []Entry { return slices.Clone(entries) }
 
-// Find returns the row of an entry of a data directory by its file name. Files that were being
-// written when regiond was killed belong to the row of the file that they were to be.
+// Find returns the row of an entry in a data directory by its file name. Temporary files that a
+// killed regiond left behind belong to the row of the file that it was writing.
 func Find(fileName string) (Entry, bool) {
 	for _, e := range entries {
 		if fileName == string(e.Name) {
@@ -89,7 +92,7 @@ func Find(fileName string) (Entry, bool) {
 			return e, true
 		}
 	}
-	// What versions until December 2026 left of the administrator's kubeconfig.
+	// Temporary files of the administrator's kubeconfig by versions until December 2026.
 	for _, pattern := range []string{".pki-tmp-*", ".new-*"} {
 		if old, err := filepath.Match(pattern, fileName); err == nil && old {
 			return Find(string(AdminKubeconfig))
@@ -98,7 +101,8 @@ func Find(fileName string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Make makes a folder of the table, or repairs its mode: a root shell's umask may have narrowed it.
+// Make creates a folder of the table, or repairs its mode, which a root shell's umask may have
+// narrowed.
 func (n Name) Make(dataDir string) error {
 	e, ok := Find(string(n))
 	if !ok || !e.Mode.IsDir() {
@@ -115,7 +119,7 @@ func (n Name) Make(dataDir string) error {
 }
 
 // Resolve follows the symbolic links in the path of a data directory, which need not exist yet. The
-// kernel names mounts by their real path, so everything that is started or removed goes by it.
+// kernel reports mounts by their real path, so everything that is started or removed uses it.
 func Resolve(dataDir string) (string, error) {
 	path, err := filepath.Abs(dataDir)
 	if err != nil {

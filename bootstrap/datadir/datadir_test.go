@@ -13,7 +13,7 @@ import (
 	"regiond.dev/regiond/bootstrap/datadir"
 )
 
-func TestFindKnowsEntriesAndWhatIsBeingWritten(t *testing.T) {
+func TestFindKnowsEntriesAndTemporaryFiles(t *testing.T) {
 	for name, want := range map[string]datadir.Name{
 		"etcd": datadir.Etcd, "openstack": datadir.OpenStack, "journal.db": datadir.Journal,
 		".region.json.new-1": datadir.Marker, ".install.json.new-77": datadir.InstallRecord, // written by every version
@@ -25,12 +25,12 @@ func TestFindKnowsEntriesAndWhatIsBeingWritten(t *testing.T) {
 	}
 	for _, name := range []string{"notes.txt", "etcd.old", ".etcd", "new-1", "Etcd", "lost+found"} {
 		if e, ok := datadir.Find(name); ok {
-			t.Errorf("%s is taken for %q", name, e.Name)
+			t.Errorf("%s is recognized as %q, want as unknown", name, e.Name)
 		}
 	}
 }
 
-// What a reset that was interrupted needs to continue must not be removed before the rest.
+// The evidence that an interrupted reset needs to resume is removed last.
 func TestEvidenceIsRemovedLast(t *testing.T) {
 	all := datadir.Entries()
 	if last := all[len(all)-1].Name; last != datadir.Marker {
@@ -56,7 +56,7 @@ func TestEvidenceIsRemovedLast(t *testing.T) {
 	}
 	for _, e := range all {
 		if ours, err := datadir.IsOurs(dir); err != nil || !ours {
-			t.Errorf("before %s is removed: %t %v, want the directory to be known as regiond's", e.Name, ours, err)
+			t.Errorf("before %s is removed: got %t %v, want the directory recognized as regiond's", e.Name, ours, err)
 		}
 		if err := os.RemoveAll(e.Name.In(dir)); err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestEvidenceIsRemovedLast(t *testing.T) {
 	}
 }
 
-func TestMarkIsMadeOnce(t *testing.T) {
+func TestMarkIsWrittenOnce(t *testing.T) {
 	dir := t.TempDir()
 	first := datadir.Owner{Region: "tokyo", UID: uuid.MustParse("0a1b2c3d-0000-4000-8000-000000000001")}
 	for _, o := range []datadir.Owner{first, {Region: "osaka", UID: uuid.New()}} {
@@ -74,7 +74,7 @@ func TestMarkIsMadeOnce(t *testing.T) {
 		}
 	}
 	if id := first.ID(); id != "0a1b2c3d" {
-		t.Errorf("ID is %q, want the first eight digits of the UID", id)
+		t.Errorf("got the ID %q, want the first eight digits of the UID", id)
 	}
 }
 
@@ -85,11 +85,11 @@ func TestFoldersHaveTheirModesUnderAnyUmask(t *testing.T) {
 	for _, e := range datadir.Entries() {
 		if !e.Mode.IsDir() {
 			if err := e.Name.Make(dir); err == nil {
-				t.Errorf("%s was made as a folder", e.Name)
+				t.Errorf("%s was created as a folder", e.Name)
 			}
 			continue
 		}
-		if err := os.Mkdir(e.Name.In(dir), 0o755); err != nil { // as an earlier start under this umask left it
+		if err := os.Mkdir(e.Name.In(dir), 0o755); err != nil { // as left by an earlier start with this umask
 			t.Fatal(err)
 		}
 		if err := e.Name.Make(dir); err != nil {

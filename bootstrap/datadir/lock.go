@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock is the right to use a data directory. It is a POSIX record lock (fcntl(2)), not flock(2):
-// the kernel tells who holds it, which a file with a pid in it can't be believed to do. Such a
-// lock is lost when its process closes any descriptor of the file, so nothing else in this process
-// opens it.
+// Lock is the exclusive right to use a data directory. It is a POSIX record lock (fcntl(2)), not
+// flock(2), because the kernel reports its holder reliably, unlike a file with a pid. Such a lock
+// is lost when its process closes any descriptor of the file, so nothing else in this process opens
+// it.
 type Lock struct{ file *os.File }
 
 func lockPath(dataDir string) string { return Run.In(dataDir, lockFile) }
 
 func wholeFile() *unix.Flock_t { return &unix.Flock_t{Type: unix.F_WRLCK} }
 
-// TakeLock makes this process the only one that uses a data directory.
+// TakeLock makes this process the only user of a data directory.
 func TakeLock(dataDir string) (*Lock, error) {
 	path := lockPath(dataDir)
 	if err := Run.Make(dataDir); err != nil {
@@ -34,8 +34,8 @@ func TakeLock(dataDir string) (*Lock, error) {
 		if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, held); err != nil {
 			held.Pid = 0
 		}
-		return nil, errors.Join(fmt.Errorf("regiond already runs on %s, pid %d; `regiond status` shows it. "+
-			"For a second region on this host set another controlPlane.dataDir", dataDir, held.Pid), f.Close())
+		return nil, errors.Join(fmt.Errorf("regiond is already running on %s, pid %d; `regiond status` shows it. "+
+			"For a second region on this host, set another controlPlane.dataDir", dataDir, held.Pid), f.Close())
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
@@ -43,11 +43,11 @@ func TakeLock(dataDir string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// Release frees the data directory.
+// Release releases the data directory.
 func (l *Lock) Release() error { return l.file.Close() }
 
-// LockOwner is the pid of the regiond that uses a data directory, 0 when none does. The process that
-// holds the lock must not call it.
+// LockOwner returns the pid of the regiond that uses a data directory, 0 if none does. The process
+// that holds the lock must not call it.
 func LockOwner(dataDir string) (int, error) {
 	f, err := os.Open(lockPath(dataDir))
 	if errors.Is(err, os.ErrNotExist) {

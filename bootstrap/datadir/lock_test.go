@@ -47,7 +47,7 @@ func holdLock(t *testing.T, dir string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // it may have been ended by the test
+		_ = in.Close() // the test may have ended it
 		_ = c.Wait()
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "holding\n" {
@@ -59,17 +59,17 @@ func holdLock(t *testing.T, dir string) *exec.Cmd {
 func TestSecondRegiondOnTheSameDataIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if pid, err := datadir.LockOwner(dir); pid != 0 || err != nil {
-		t.Fatalf("before: %d, %v", pid, err)
+		t.Fatalf("before: got owner %d, %v; want none", pid, err)
 	}
 	holder := holdLock(t, dir)
 	if pid, err := datadir.LockOwner(dir); pid != holder.Process.Pid || err != nil {
 		t.Errorf("owner %d, %v; want %d", pid, err, holder.Process.Pid)
 	}
 	_, err := datadir.TakeLock(dir)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("already runs on %s, pid %d", dir, holder.Process.Pid)) {
-		t.Errorf("got %v", err)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("already running on %s, pid %d", dir, holder.Process.Pid)) {
+		t.Errorf("got %v, want an error that names the holder", err)
 	}
-	// Killed: the kernel gives the lock free, whatever is left in the file.
+	// After a kill the kernel releases the lock, whatever the file contains.
 	if err := holder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,6 +82,6 @@ func TestSecondRegiondOnTheSameDataIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid, err := datadir.LockOwner(dir); pid != 0 || err != nil {
-		t.Errorf("after: %d, %v", pid, err)
+		t.Errorf("after: got owner %d, %v; want none", pid, err)
 	}
 }

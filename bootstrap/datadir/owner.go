@@ -12,19 +12,21 @@ import (
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
-// Owner is what marks a data directory as a region's.
+// Owner is the mark of a region's data directory.
 type Owner struct {
 	// Region is metadata.name of the Region.
 	Region string `json:"region"`
-	// UID of the region. Names of what the control plane makes on the host carry its beginning, see ID.
+	// UID of the region. Names of the control plane's objects on the host contain its beginning, see
+	// ID.
 	UID uuid.UUID `json:"uid"`
 }
 
-// ID is the first eight hex digits of the UID. They tell the bridges, tables and cgroups of regions on one host apart.
+// ID returns the first eight hex digits of the UID, which distinguish the bridges, tables and
+// cgroups of regions on one host.
 func (o Owner) ID() string { return o.UID.String()[:8] }
 
-// ReadOwner reads the mark of a data directory. Without one the error is fs.ErrNotExist: nothing was started there yet, or only a
-// version that made none.
+// ReadOwner reads the mark of a data directory. Without a mark the error is fs.ErrNotExist: nothing
+// has been started there, or only a version that wrote no mark.
 func ReadOwner(dataDir string) (Owner, error) {
 	path := Marker.In(dataDir)
 	b, err := os.ReadFile(path)
@@ -34,15 +36,15 @@ func ReadOwner(dataDir string) (Owner, error) {
 	var o Owner
 	err = json.Unmarshal(b, &o)
 	if err == nil && (o.UID == uuid.Nil || o.Region == "") {
-		err = errors.New("region and uid are needed")
+		err = errors.New("region and uid are required")
 	}
 	if err != nil {
-		return Owner{}, fmt.Errorf("%s: %w; move the file away, the next start writes it again", path, err)
+		return Owner{}, fmt.Errorf("%s: %w; move the file away, and the next start recreates it", path, err)
 	}
 	return o, nil
 }
 
-// Mark marks a data directory, unless it is marked, and returns whose it is.
+// Mark marks a data directory, unless it already has a mark, and returns its owner.
 func Mark(dataDir string, o Owner) (Owner, error) {
 	was, err := ReadOwner(dataDir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -61,11 +63,11 @@ func Mark(dataDir string, o Owner) (Owner, error) {
 // lockFile is the name of the lock in the folder Run. It is made before anything else.
 const lockFile = "regiond.lock"
 
-// IsOurs tells whether a directory is a data directory of regiond. Names like bin, log and run are
-// in many directories, so it takes evidence that nothing else makes: the mark; the record of an
-// installation that was never started; or, of a start that did not come as far as the mark and of
-// versions that made none, the lock together with the journal or the region's authority. The lock
-// alone is what an interrupted reset of those versions leaves.
+// IsOurs reports whether a directory is a data directory of regiond. Names like bin, log and run
+// are in many directories, so it requires unique evidence: the mark; the record of an installation
+// that was never started; or, for a start that failed before the mark and for versions without
+// marks, the lock together with the journal or the region's authority. An interrupted reset of
+// those versions leaves only the lock.
 func IsOurs(dataDir string) (bool, error) {
 	if _, err := ReadOwner(dataDir); err == nil {
 		return true, nil

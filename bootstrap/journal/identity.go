@@ -11,10 +11,10 @@ import (
 
 var keyIdentity = []byte("identity")
 
-// Identity is what the cluster on this data directory knows this host by. etcd's members and
-// every certificate carry the address; a host that comes back with another one (a DHCP lease
-// that moved, a cloned disk) must not start: its etcd member would be lost and the control
-// plane with it (harvester#3733, rke2#3176).
+// Identity is the identity of this host in the cluster of this data directory. etcd's members and
+// every certificate contain the address; a host that returns with another one (a moved DHCP lease,
+// a cloned disk) must not start: its etcd member would be lost, and the control plane with it
+// (harvester#3733, rke2#3176).
 type Identity struct {
 	// Region is metadata.name of the Region.
 	Region string `json:"region"`
@@ -22,17 +22,18 @@ type Identity struct {
 	Address string `json:"address"`
 	// Node name in Kubernetes.
 	Node string `json:"node"`
-	// PodCIDR and ServiceCIDR are the ranges of pods' and Services' addresses. Both are fixed for the life of a control plane: the
-	// node's bridge and every pod have addresses of the one, and a Service can't change its clusterIPs. Records of versions until
-	// December 2026 lack them; they are filled in at the next start.
+	// PodCIDR and ServiceCIDR are the ranges of pods' and Services' addresses. Both are fixed for the
+	// life of a control plane: the node's bridge and every pod have addresses in PodCIDR, and a
+	// Service can't change its clusterIPs. Records of versions until December 2026 lack them; the next
+	// start fills them in.
 	PodCIDR     string `json:"podCIDR,omitempty"`
 	ServiceCIDR string `json:"serviceCIDR,omitempty"`
 }
 
-// ErrIdentityChanged is wrapped by what CheckIdentity returns for another identity.
+// ErrIdentityChanged is wrapped by the errors of CheckIdentity for a different identity.
 var ErrIdentityChanged = errors.New("this data directory belongs to another identity")
 
-// CheckIdentity records the identity at the first start and refuses any other later.
+// CheckIdentity records the identity at the first start and refuses any other one later.
 func (j *Journal) CheckIdentity(now Identity) error {
 	return j.db.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketNode)
@@ -62,17 +63,17 @@ func put(b *bbolt.Bucket, id Identity) error {
 func (was Identity) same(now Identity) error {
 	switch {
 	case was.Region != now.Region:
-		return fmt.Errorf("%w: it was made for region %q, region.yaml says %q; "+
-			"use that region.yaml, or another controlPlane.dataDir, or run `regiond reset` to remove the old region",
+		return fmt.Errorf("%w: it was created for region %q, region.yaml has %q; "+
+			"use the other region.yaml, set another controlPlane.dataDir, or run `regiond reset` to remove the old region",
 			ErrIdentityChanged, was.Region, now.Region)
 	case was.Address != now.Address:
-		return fmt.Errorf("%w: the control plane was started as %s, region.yaml now says %s; "+
-			"its etcd member and its certificates carry the old address, and servers reach it there. "+
+		return fmt.Errorf("%w: the control plane was started with address %s, region.yaml now has %s; "+
+			"its etcd member and its certificates contain the old address, and servers connect to it. "+
 			"Give the host the address %s again (static, not by DHCP) and set it in region.yaml",
 			ErrIdentityChanged, was.Address, now.Address, was.Address)
 	case was.Node != now.Node:
 		return fmt.Errorf("%w: the node is known to Kubernetes as %q, the host is now named %q; "+
-			"set the host name back: hostnamectl set-hostname %s",
+			"restore the host name: hostnamectl set-hostname %s",
 			ErrIdentityChanged, was.Node, now.Node, was.Node)
 	case was.PodCIDR != "" && was.PodCIDR != now.PodCIDR:
 		return rangeChanged("podCIDR", "the addresses of pods", was.PodCIDR, now.PodCIDR)
@@ -83,11 +84,11 @@ func (was Identity) same(now Identity) error {
 }
 
 func rangeChanged(field, what, was, now string) error {
-	return fmt.Errorf("%w: spec.controlPlane.%s was %s when the control plane was made, region.yaml now says %s; %s are in use and can't "+
-		"change. Set it back to %s, or run `regiond reset` to remove the region and make another", ErrIdentityChanged, field, was, now, what, was)
+	return fmt.Errorf("%w: spec.controlPlane.%s was %s when the control plane was created, region.yaml now has %s; %s are in use and can't "+
+		"change. Set it back to %s, or run `regiond reset` to remove the region and create a new one", ErrIdentityChanged, field, was, now, what, was)
 }
 
-// Identity returns what was recorded; ok is false before the first start.
+// Identity returns the recorded identity; ok is false before the first start.
 func (j *Journal) Identity() (id Identity, ok bool, err error) { return identityIn(j.db) }
 
 func identityIn(db *bbolt.DB) (id Identity, ok bool, err error) {
@@ -106,7 +107,7 @@ func identityIn(db *bbolt.DB) (id Identity, ok bool, err error) {
 	return id, ok, err
 }
 
-// ReadIdentity reads the record of a journal that is not open. A missing file has none.
+// ReadIdentity reads the record of a journal that is not open. A missing file has no record.
 func ReadIdentity(path string) (Identity, error) {
 	db, err := openSound(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,13 +1,12 @@
-// Package journal is what the seed host must know while the Kubernetes API is down: which
-// steps of the bootstrap were begun, and by which address this host is known to the cluster.
+// Package journal stores what the seed host must know while the Kubernetes API is down: which steps
+// of the bootstrap have begun, and by which address the cluster knows this host.
 //
-// Nothing here is believed in place of looking. Every step observes and repairs each time it
-// runs; the journal says what was begun, for people, for messages and for `regiond reset`.
-// The one fact that decides anything is what the control plane was made with, because etcd would
-// refuse or, worse, form a second cluster if the node's address changed (see Identity).
+// The journal never replaces observation. Every step observes and repairs each time it runs; the
+// journal records what has begun, for people, messages and `regiond reset`. The only fact that
+// decides anything is the identity that the control plane was created with, because etcd would
+// refuse to start or, worse, form a second cluster if the node's address changed (see Identity).
 //
-// The same bbolt file is handed to other rooms (DHCP leases, BMC capabilities); each of them
-// keeps to buckets of its own.
+// Other rooms use the same bbolt file (DHCP leases, BMC capabilities), each with its own buckets.
 package journal
 
 import (
@@ -21,14 +20,14 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Buckets of this package. Other users of the same file must not use names with this prefix.
+// Buckets of this package. Other users of the file must not use names with this prefix.
 var (
 	bucketSteps = []byte("bootstrap/steps")
 	bucketNode  = []byte("bootstrap/node")
 )
 
-// openTimeout bounds the wait for bbolt's file lock. The data directory has its own lock,
-// taken before; a wait here means that something else holds the file open.
+// openTimeout bounds the wait for bbolt's file lock. The data directory's own lock is already held,
+// so a wait here means that something else holds the file open.
 const openTimeout = 2 * time.Second
 
 // Journal is an open journal.
@@ -37,19 +36,19 @@ type Journal struct {
 	now func() time.Time
 }
 
-// Step is the last run of one step of the bootstrap.
+// Step is the last run of a step of the bootstrap.
 type Step struct {
 	// Name of the step, unique within the bootstrap.
 	Name string `json:"name"`
-	// Detail says what the step was about to change, e.g. a path.
+	// Detail is what the step was about to change, e.g. a path.
 	Detail string `json:"detail,omitempty"`
-	// Begun is when the last run started: written, and synced to disk, before any effect.
+	// Begun is when the last run began. It is synced to disk before any effect.
 	Begun time.Time `json:"begun"`
-	// Ended is when it returned; zero while it runs, or if regiond died in it.
+	// Ended is when it returned; zero while it runs, or if regiond died during it.
 	Ended time.Time `json:"ended,omitzero"`
-	// Error of the last run, empty when it succeeded.
+	// Error of the last run, empty if it succeeded.
 	Error string `json:"error,omitempty"`
-	// Runs counts the starts since the data directory was made.
+	// Runs counts the starts since the data directory was created.
 	Runs int `json:"runs"`
 }
 
@@ -58,7 +57,7 @@ func (s Step) Interrupted() bool { return s.Ended.IsZero() }
 
 // Open opens or creates the journal.
 func Open(path string, now func() time.Time) (*Journal, error) {
-	// A new file, and the empty one that a power cut may leave of it, are made by bbolt.
+	// bbolt initializes a new file, and an empty one that a power cut may leave.
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		checked, err := openSound(path)
 		if err != nil {
@@ -84,18 +83,18 @@ func Open(path string, now func() time.Time) (*Journal, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("journal %s: make buckets: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("journal %s: create buckets: %w", path, err), db.Close())
 	}
 	return &Journal{db: db, now: now}, nil
 }
 
-// DB is the store itself, for the other rooms' buckets.
+// DB returns the store itself, for the other rooms' buckets.
 func (j *Journal) DB() *bbolt.DB { return j.db }
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.db.Close() }
 
-// Begin writes that a step is about to change something. It returns after the record is on disk.
+// Begin records that a step is about to change something. It returns once the record is on disk.
 func (j *Journal) Begin(name, detail string) error {
 	return j.update(name, func(s *Step) {
 		s.Name, s.Detail, s.Begun, s.Ended, s.Error = name, detail, j.now().UTC(), time.Time{}, ""
@@ -103,7 +102,7 @@ func (j *Journal) Begin(name, detail string) error {
 	})
 }
 
-// End writes how a step that was begun returned.
+// End records the result of a step that has begun.
 func (j *Journal) End(name string, result error) error {
 	return j.update(name, func(s *Step) {
 		s.Ended = j.now().UTC()

@@ -15,7 +15,7 @@ import (
 	"regiond.dev/regiond/bootstrap/journal"
 )
 
-// clock advances by a second at every reading.
+// clock returns a clock that advances by a second at every reading.
 func clock() func() time.Time {
 	t := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return func() time.Time { t = t.Add(time.Second); return t }
@@ -30,7 +30,7 @@ func open(t *testing.T, path string) *journal.Journal {
 	return j
 }
 
-func TestStepThatNeverReturnedIsSeenAsInterrupted(t *testing.T) {
+func TestStepThatNeverReturnedIsInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, path)
 	for _, err := range []error{
@@ -50,13 +50,13 @@ func TestStepThatNeverReturnedIsSeenAsInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(steps) != 2 || steps[0].Name != "pki" || steps[1].Name != "cluster" {
-		t.Fatalf("steps %+v", steps)
+		t.Fatalf("got the steps %+v, want pki and cluster", steps)
 	}
 	if steps[0].Interrupted() || steps[0].Error != "" || steps[0].Detail != "pki/" {
-		t.Errorf("pki: %+v", steps[0])
+		t.Errorf("pki: got %+v, want it ended without error", steps[0])
 	}
 	if !steps[1].Interrupted() || steps[1].Error != "" || steps[1].Runs != 2 {
-		t.Errorf("cluster: %+v", steps[1])
+		t.Errorf("cluster: got %+v, want it interrupted", steps[1])
 	}
 }
 
@@ -87,15 +87,15 @@ func TestIdentityIsRecordedOnceAndOthersAreRefused(t *testing.T) {
 		now  journal.Identity
 		want string
 	}{
-		{with(func(i *journal.Identity) { i.Region = "osaka" }), `made for region "tokyo"`},
+		{with(func(i *journal.Identity) { i.Region = "osaka" }), `created for region "tokyo"`},
 		{with(func(i *journal.Identity) { i.Address = "10.20.0.9" }), "Give the host the address 10.20.0.2 again"},
 		{with(func(i *journal.Identity) { i.Node = "x" }), "hostnamectl set-hostname seed"},
-		{with(func(i *journal.Identity) { i.PodCIDR = "10.52.0.0/16" }), "podCIDR was 10.42.0.0/16 when the control plane was made"},
+		{with(func(i *journal.Identity) { i.PodCIDR = "10.52.0.0/16" }), "podCIDR was 10.42.0.0/16 when the control plane was created"},
 		{with(func(i *journal.Identity) { i.ServiceCIDR = "10.53.0.0/16" }), "Set it back to 10.43.0.0/16"},
 	} {
 		err := j.CheckIdentity(c.now)
 		if !errors.Is(err, journal.ErrIdentityChanged) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.now, err)
+			t.Errorf("%+v: got %v, want %q", c.now, err, c.want)
 		}
 	}
 	if id, ok, err := j.Identity(); id != was || !ok || err != nil {
@@ -103,7 +103,7 @@ func TestIdentityIsRecordedOnceAndOthersAreRefused(t *testing.T) {
 	}
 }
 
-// Landed versions did not record the ranges: the first start with this version does.
+// Earlier versions did not record the ranges; the first start of this version does.
 func TestRangesAreAddedToALandedRecord(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal.db"))
 	defer j.Close()
@@ -124,8 +124,8 @@ func TestRangesAreAddedToALandedRecord(t *testing.T) {
 	}
 }
 
-// How the file looks after a power cut: blocks that were never written, or hold something else.
-// bbolt itself panics on these, or the process dies by SIGBUS.
+// After a power cut, blocks of the file may be unwritten or hold other data. On these, bbolt itself
+// panics, or the process dies by SIGBUS.
 func TestDamagedJournalsAreReported(t *testing.T) {
 	good := filepath.Join(t.TempDir(), "journal.db")
 	j := open(t, good)
@@ -166,13 +166,13 @@ func TestDamagedJournalsAreReported(t *testing.T) {
 			_, readErr := journal.ReadIdentity(path)
 			for what, err := range map[string]error{"Open": openErr, "ReadIdentity": readErr} {
 				if !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "DHCP leases") {
-					t.Errorf("%s: got %v, want an error that names %s and says what is lost", what, err, path)
+					t.Errorf("%s: got %v, want an error that names %s and what is lost", what, err, path)
 				}
 			}
 		})
 	}
 	if j, err = journal.Open(good, time.Now); err != nil {
-		t.Errorf("the sound journal: %v", err)
+		t.Errorf("the undamaged journal: got %v", err)
 	} else if err := j.Close(); err != nil {
 		t.Error(err)
 	}

@@ -10,12 +10,12 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// ErrDamaged is wrapped by errors about a journal whose content is not a sound database.
+// ErrDamaged is wrapped by errors about a journal whose content is not a valid database.
 var ErrDamaged = errors.New("the file is damaged")
 
-// openSound opens a journal for reading after every page of it was checked. bbolt trusts what it
-// maps into memory: on pages that a power cut left unwritten it panics, and a file that ends before
-// its last page kills the process (SIGBUS).
+// openSound opens a journal for reading after checking every page. bbolt trusts what it maps into
+// memory: on pages that a power cut left unwritten it panics, and a file that ends before its last
+// page kills the process (SIGBUS).
 func openSound(path string) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: openTimeout})
 	switch {
@@ -30,7 +30,7 @@ func openSound(path string) (*bbolt.DB, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal %s: %w: %w; move it away: it is built again, and only DHCP leases and the record of this host's "+
+		return nil, fmt.Errorf("journal %s: %w: %w; move it away: it is recreated, and only DHCP leases and the record of this host's "+
 			"address are lost", path, ErrDamaged, err)
 	}
 	return db, nil
@@ -46,7 +46,7 @@ func sound(db *bbolt.DB, path string) error {
 			return fmt.Errorf("it has %d bytes and needs %d", info.Size(), tx.Size())
 		}
 		var first error
-		for err := range tx.Check() { // to the end, or its goroutine would not end
+		for err := range tx.Check() { // drain it, or its goroutine would leak
 			if first == nil {
 				first = err
 			}
