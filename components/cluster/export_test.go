@@ -7,6 +7,7 @@ var (
 	LeaveDecision = leave
 	Pause         = pause
 	RetryAfter    = retryAfter
+	HostsAge      = hostsAge
 )
 
 // Summarise is summarise.

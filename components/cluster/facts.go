@@ -44,6 +44,8 @@ type Facts struct {
 	UsersMissing string
 	// NodesError is why Nova and Neutron could not be asked for them.
 	NodesError string
+	// NodesAgain is how long it is until they are asked again.
+	NodesAgain time.Duration
 	// Mapping is the state of the job that maps hosts to their cell.
 	Mapping Workload
 	// MappingEnded is when it was complete. MappingRuns are the jobs for those hosts that are without a cell now.

@@ -1,11 +1,15 @@
 package cluster_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/region"
 )
 
 // TestHistory: the Events of a cluster tell what was passed and what was removed, each once.
@@ -45,4 +49,43 @@ func TestHistory(t *testing.T) {
 	if left := w.events.Lines("node1: Normal LeftCluster: "); len(left) != 1 {
 		t.Errorf("got %d Events of a host whose cluster was removed, want 1; all of them:\n%s", len(left), strings.Join(w.events.Lines("node1: "), "\n"))
 	}
+}
+
+// A start of regiond, and a while in which Nova can't be asked, are not something that has happened
+// to hosts: there would be two Events for each of them every time.
+func TestHistoryOfHostsHasNoStartsOfRegiond(t *testing.T) {
+	w := newWorld(t)
+	w.readyHosts()
+	before := w.events.Lines("node1: ")
+	c := w.controller()
+	w.reconcile(c)
+	if h := w.openstackOf("node1"); h == nil || h.Ready {
+		t.Errorf("node1 is %+v before this process has seen it, want that it is not ready", h)
+	}
+	w.until(always(c), "ready again", w.ready)
+	if after := w.events.Lines("node1: "); !slices.Equal(after, before) || !w.openstackOf("node1").Ready {
+		t.Errorf("Events of a start:\n%s", strings.Join(after[len(before):], "\n"))
+	}
+	// What has happened meanwhile is told when it is seen.
+	w.cloud.failing[region.ConditionNova] = errors.New("503")
+	w.now = w.now.Add(5 * time.Minute)
+	w.reconcile(c)
+	w.cloud.hosts["node1"].Service.State = "down"
+	w.reconcile(c)
+	if after := w.events.Lines("node1: "); !slices.Equal(after, before) {
+		t.Errorf("Events while Nova can't be asked:\n%s", strings.Join(after[len(before):], "\n"))
+	}
+	delete(w.cloud.failing, region.ConditionNova)
+	w.until(always(c), "its loss is told", func() bool { return len(w.events.Lines("node1: Warning ServicesNotReady: ")) == 1 })
+	if up := w.events.Lines("node2: "); len(up) != len(before) {
+		t.Errorf("Events of a host to which nothing has happened:\n%s", strings.Join(up, "\n"))
+	}
+}
+
+// openstackOf a host is how the cluster sees it.
+func (w *world) openstackOf(name string) *region.HostOpenStack {
+	w.t.Helper()
+	h := &region.Host{}
+	w.must(w.api.Get(w.t.Context(), client.ObjectKey{Name: name}, h))
+	return h.Status.OpenStack
 }

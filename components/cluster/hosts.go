@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,6 +69,9 @@ func (t *reconciliation) nodeFacts(ctx context.Context) error {
 		t.facts.Nodes[i].fill(known[t.facts.Nodes[i].Name])
 	}
 	slices.SortFunc(t.facts.Nodes, func(a, b NodeFacts) int { return strings.Compare(a.Name, b.Name) })
+	if of := progress(t.facts.Nodes); of != t.seen.hosts.of {
+		t.seen.hosts.of, t.seen.hosts.changed = of, t.Now()
+	}
 	if err := t.leavingFacts(ctx); err != nil {
 		return err
 	}
@@ -122,6 +127,37 @@ func started(processes []region.HostProcess) map[string]time.Time {
 	return by
 }
 
+// hostsAge is the age at which what Nova and Neutron said of hosts is asked for again, given how long
+// nothing has changed. Their lists are long, and a host that was lost may stay what it is for weeks:
+// the longer nothing happens, the more rarely they are asked, as rarely as if all were well.
+func hostsAge(ready, changing bool, unchanged time.Duration) time.Duration {
+	least := failedPoll
+	switch {
+	case ready && changing:
+		return 0
+	case ready:
+		return nodePoll
+	case changing:
+		least = rolloutPoll
+	}
+	return min(nodePoll, max(least, unchanged/12))
+}
+
+// progress of nodes: another text means that something has happened to one of them.
+func progress(nodes []NodeFacts) string {
+	h := sha256.New()
+	for _, n := range nodes {
+		fmt.Fprintln(h, n.Name, n.Desired, n.Stored, n.Applied, n.Configured, n.Mapped, n.Guests, n.Started) // to a hash, which does not fail (hash.Hash)
+		if s := n.Service; s != nil {
+			fmt.Fprintln(h, s.ID, s.Up, s.Enabled)
+		}
+		for _, a := range n.Agents {
+			fmt.Fprintln(h, a.Binary, a.Alive)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // cloudHosts asks Nova and Neutron for their hosts, not more often than needed. While hosts change, each one waits for the answer.
 func (t *reconciliation) cloudHosts(ctx context.Context, changing bool) (map[string]gate.Host, error) {
 	seen := &t.seen.hosts
@@ -133,19 +169,16 @@ func (t *reconciliation) cloudHosts(ctx context.Context, changing bool) (map[str
 			return seen.by, fmt.Errorf("the gate %s is not passed", g)
 		}
 	}
-	age := nodePoll
-	if c := meta.FindStatusCondition(t.cluster.Status.Conditions, region.ConditionNodes); c == nil || c.Status != metav1.ConditionTrue {
-		age = failedPoll
-		if changing || c != nil && c.Reason == region.ReasonNodesChanging {
-			age = rolloutPoll
-		}
-	} else if changing {
-		age = 0
-	}
+	c := meta.FindStatusCondition(t.cluster.Status.Conditions, region.ConditionNodes)
+	ready := c != nil && c.Status == metav1.ConditionTrue
+	changing = changing || c != nil && c.Reason == region.ReasonNodesChanging
 	now := t.Now()
-	if now.Sub(seen.time) < age {
+	age := hostsAge(ready, changing, now.Sub(seen.changed))
+	if wait := age - now.Sub(seen.time); wait > 0 {
+		t.facts.NodesAgain = wait
 		return seen.by, seen.err
 	}
+	t.facts.NodesAgain = age
 	ctx, cancel := context.WithTimeout(ctx, gate.Timeout)
 	defer cancel()
 	t.login(ctx)

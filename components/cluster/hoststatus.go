@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -55,10 +56,18 @@ func (t *reconciliation) reportHosts(ctx context.Context, nodes []region.OpenSta
 		if !t.tells(h, known, leaves) {
 			continue
 		}
-		if err := t.writeOpenStack(ctx, h, state); err != nil && !apierrors.IsConflict(err) { // it changed, which wakes this cluster
+		was := h.Status.OpenStack
+		switch changed, err := t.writeOpenStack(ctx, h, state); {
+		case apierrors.IsConflict(err): // it changed, which wakes this cluster
+		case err != nil:
 			return err
+		case changed:
+			t.tellHost(h, was, state)
 		}
 	}
+	maps.DeleteFunc(t.seen.served, func(name string, _ bool) bool { // of a host that is gone
+		return !slices.ContainsFunc(hosts.Items, func(h region.Host) bool { return h.Name == name })
+	})
 	return nil
 }
 
@@ -75,32 +84,45 @@ func (t *reconciliation) tells(h *region.Host, known, leaves bool) bool {
 	return ours && t.facts.Trouble == nil // with trouble, it may not be known which hosts are nodes
 }
 
-// writeOpenStack writes into the status of a Host how a cluster sees it, nil for not at all.
-func (c *Controller) writeOpenStack(ctx context.Context, h *region.Host, state *region.HostOpenStack) error {
+// writeOpenStack writes into the status of a Host how a cluster sees it, nil for not at all, and says whether that is another state.
+func (c *Controller) writeOpenStack(ctx context.Context, h *region.Host, state *region.HostOpenStack) (changed bool, err error) {
 	if equality.Semantic.DeepEqual(h.Status.OpenStack, state) {
-		return nil
+		return false, nil
 	}
 	before := h.DeepCopy()
 	h.Status.OpenStack = state
-	err := c.Live.Status().Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err = c.Live.Status().Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("host %s: write its state in OpenStack: %w", h.Name, err)
+		return false, fmt.Errorf("host %s: write its state in OpenStack: %w", h.Name, err)
 	}
-	c.tellHost(h, before.Status.OpenStack, state)
-	return nil
+	return err == nil, nil
 }
 
-// tellHost records that a host came into service in OpenStack, or went out of it.
-func (c *Controller) tellHost(h *region.Host, was, is *region.HostOpenStack) {
-	ready := func(s *region.HostOpenStack) bool { return s != nil && s.Ready }
+// tellHost records that a host came into service in OpenStack, or went out of it. While Nova and
+// Neutron can't be asked, as for a moment after each start of regiond, no host is called ready, and
+// nothing has happened to any: what was last known of it stands until they were asked.
+func (t *reconciliation) tellHost(h *region.Host, was, is *region.HostOpenStack) {
+	served, kept := t.seen.served[h.Name]
+	if !kept {
+		served = was != nil && was.Ready
+	}
+	if is != nil && !is.Ready && t.facts.NodesError != "" {
+		t.seen.served[h.Name] = served
+		return
+	}
+	delete(t.seen.served, h.Name)
 	switch {
 	case is == nil:
-		event.Act(c.Events, h, "LeftCluster", "the host is not one of OpenStack cluster "+was.Cluster+" any more", nil)
-	case ready(is) && !ready(was):
-		event.Act(c.Events, h, "ServicesUp", "its services in OpenStack cluster "+is.Cluster+" are up", nil)
-	case ready(was) && !ready(is):
-		event.Act(c.Events, h, "ServicesNotReady", "its services in OpenStack cluster "+is.Cluster, errors.New(is.Message))
+		t.tellLeft(h, was)
+	case is.Ready && !served:
+		event.Act(t.Events, h, "ServicesUp", "its services in OpenStack cluster "+is.Cluster+" are up", nil)
+	case served && !is.Ready:
+		event.Act(t.Events, h, "ServicesNotReady", "its services in OpenStack cluster "+is.Cluster, errors.New(is.Message))
 	}
+}
+
+func (c *Controller) tellLeft(h *region.Host, was *region.HostOpenStack) {
+	event.Act(c.Events, h, "LeftCluster", "the host is not one of OpenStack cluster "+was.Cluster+" any more", nil)
 }
 
 // clearHosts takes a cluster that is removed out of the status of Hosts.
@@ -114,8 +136,13 @@ func (c *Controller) clearHosts(ctx context.Context, cluster string) error {
 		if h.Status.OpenStack == nil || h.Status.OpenStack.Cluster != cluster {
 			continue
 		}
-		if err := c.writeOpenStack(ctx, h, nil); err != nil {
+		was := h.Status.OpenStack
+		changed, err := c.writeOpenStack(ctx, h, nil)
+		if err != nil {
 			return err
+		}
+		if changed {
+			c.tellLeft(h, was)
 		}
 	}
 	return nil

@@ -62,7 +62,7 @@ func (t *reconciliation) usersMissing() string {
 // ensureHostUsers brings the users of hosts to what is desired before a host gets a configuration with their passwords.
 func (t *reconciliation) ensureHostUsers(ctx context.Context) {
 	h, of, ok := t.hostUsers()
-	if !ok || t.seen.users.holds(of, t.Now()) || !t.reachable || t.seen.session == nil {
+	if !ok || t.seen.users.holds(of, t.Now()) || t.seen.usersTried.early(of, t.Now()) || !t.reachable || t.seen.session == nil {
 		return
 	}
 	changed, err := t.Cloud.EnsureHostUsers(ctx, t.target, t.seen.session, h)
@@ -73,10 +73,10 @@ func (t *reconciliation) ensureHostUsers(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		t.seen.usersError = clip(err.Error())
+		t.seen.usersError, t.seen.usersTried = clip(err.Error()), t.seen.usersTried.failed(of, t.Now())
 		t.log.Warn("users of hosts are not as desired", slog.Any("error", err))
 	} else {
-		t.seen.users, t.seen.usersError = check{of: of, time: t.Now()}, ""
+		t.seen.users, t.seen.usersError, t.seen.usersTried = check{of: of, time: t.Now()}, "", attempt{}
 	}
 	t.facts.UsersMissing = t.usersMissing()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,6 @@ func (t *reconciliation) leavingFacts(ctx context.Context) error {
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
 		if slices.ContainsFunc(t.input.Hosts, func(in openstack.Host) bool { return in.Name == h.Name }) {
-			delete(t.seen.leaving, h.Name)
 			continue
 		}
 		of, err := plan.ComputeOf(ctx, t.Metadata, h, h.Name)
@@ -132,6 +132,9 @@ func (t *reconciliation) leavingFacts(ctx context.Context) error {
 		t.facts.Leaving = append(t.facts.Leaving, l)
 	}
 	slices.SortFunc(t.facts.Leaving, func(a, b Leaving) int { return strings.Compare(a.Name, b.Name) })
+	maps.DeleteFunc(t.seen.leaving, func(name string, _ *surveyed) bool { // it stays, or is gone
+		return !slices.ContainsFunc(t.facts.Leaving, func(l Leaving) bool { return l.Name == name })
+	})
 	return nil
 }
 

@@ -72,10 +72,19 @@ type observations struct {
 	// users of hosts that were last found, or brought, to what is desired, and why they could not be.
 	users      check
 	usersError string
+	usersTried attempt
 	hosts      struct {
 		time time.Time
 		by   map[string]gate.Host
 		err  error
+		// of is what was last known of the nodes, changed when that was another.
+		of      string
+		changed time.Time
+	}
+	// templates that the cluster is pinned to, when they were last found to be stored.
+	templates struct {
+		check
+		composer *openstack.Composer
 	}
 	// unpinned is why nothing was found that the cluster could be pinned to: the search compares all that there is.
 	unpinned struct {
@@ -88,6 +97,8 @@ type observations struct {
 		of   string
 		runs int
 	}
+	// served says of hosts, by name, whether they were in service when Nova was last asked, since when it could not be.
+	served map[string]bool
 	// leaving are the hosts that leave the cluster, by name.
 	leaving map[string]*surveyed
 	// running are the jobs that were seen to run, by their UIDs.
@@ -112,6 +123,26 @@ const recheck = 2 * time.Minute
 
 func (c check) holds(of string, now time.Time) bool { return c.of == of && now.Sub(c.time) < recheck }
 
+// attempt is the last one in a row of those at something that have failed.
+type attempt struct {
+	of       string
+	time     time.Time
+	failures int
+}
+
+// early reports whether it is too early to try again: after each failure the time until then is doubled.
+func (a attempt) early(of string, now time.Time) bool {
+	return a.failures > 0 && a.of == of && now.Sub(a.time) < min(terminalPoll, failedPoll<<min(a.failures-1, 10))
+}
+
+// failed counts another failure.
+func (a attempt) failed(of string, now time.Time) attempt {
+	if a.of != of {
+		a.failures = 0
+	}
+	return attempt{of: of, time: now, failures: a.failures + 1}
+}
+
 func (m *memory) of(uid types.UID) *observations {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +151,7 @@ func (m *memory) of(uid types.UID) *observations {
 	}
 	o := m.by[uid]
 	if o == nil {
-		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, thorough: map[string]string{}, leaving: map[string]*surveyed{}}
+		o = &observations{applied: map[Part]check{}, probes: map[string]Probe{}, thorough: map[string]string{}, served: map[string]bool{}, leaving: map[string]*surveyed{}}
 		m.by[uid] = o
 	}
 	return o

@@ -29,7 +29,7 @@ func (d *decider) nodes() {
 		d.nodeStates = append(d.nodeStates, region.OpenStackNode{Name: n.Name, Ready: message == "", Message: message})
 		unmapped = unmapped || n.unmapped()
 		if message != "" {
-			d.again(observePoll)
+			d.again(max(observePoll, d.f.NodesAgain))
 		}
 	}
 	if d.rolling.Moving > 0 {

@@ -40,6 +40,7 @@ func (w *world) counted(calls *int) *cluster.Controller {
 			return c.List(ctx, l, opts...)
 		},
 	})
+	c.Templates.API = c.Live
 	uncached := func(o any) bool {
 		switch o.(type) {
 		case *corev1.Secret, *metav1.PartialObjectMetadata, *unstructured.Unstructured:

@@ -39,7 +39,7 @@ func (t *reconciliation) pin(ctx context.Context, reg *region.Region) (*Trouble,
 			slog.String("recipe", pin.Images.Recipe))
 	}
 	var err error
-	t.composer, err = t.Templates.Get(ctx, t.cluster.Spec.Pinned.Templates)
+	t.composer, err = t.pinnedTemplates(ctx, t.cluster.Spec.Pinned.Templates)
 	var lost *plan.TemplatesError
 	if errors.As(err, &lost) {
 		return &Trouble{Reason: region.ReasonTemplatesMissing, Message: clip(err.Error())}, nil
@@ -51,6 +51,20 @@ func (t *reconciliation) pin(ctx context.Context, reg *region.Region) (*Trouble,
 		t.facts.Warnings = append(t.facts.Warnings, fmt.Sprintf("the next build of images may remove those that it runs, since they can't be marked as used: %v", err))
 	}
 	return nil, nil
+}
+
+// pinnedTemplates are those of a digest. Whether the API server still has them is looked at now and
+// then: no event tells of it.
+func (t *reconciliation) pinnedTemplates(ctx context.Context, digest string) (*openstack.Composer, error) {
+	seen := &t.seen.templates
+	if seen.holds(digest, t.Now()) {
+		return seen.composer, nil
+	}
+	c, err := t.Templates.Get(ctx, digest)
+	if err == nil {
+		seen.check, seen.composer = check{of: digest, time: t.Now()}, c
+	}
+	return c, err
 }
 
 // findPinSometimes is findPin, not repeated for a while after it has found nothing.

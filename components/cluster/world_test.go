@@ -353,6 +353,8 @@ type testCloud struct {
 	pruned   cloud.Catalogue
 	users    cluster.HostUsers
 	hosts    map[string]gate.Host
+	// How often it was asked for all hosts, and to ensure their users.
+	askedHosts, askedUsers int
 	// guests on hosts.
 	guests map[string][]computehost.Instance
 	// did is what was done to hosts, in order.
@@ -380,6 +382,7 @@ func (c *testCloud) Ensure(_ context.Context, _ *cloud.Session, want cloud.Catal
 }
 
 func (c *testCloud) EnsureHostUsers(_ context.Context, _ gate.Target, _ *cloud.Session, h cluster.HostUsers) ([]string, error) {
+	c.askedUsers++
 	if err := c.failing["users"]; err != nil {
 		return nil, err
 	}
@@ -393,6 +396,7 @@ func (c *testCloud) Prune(_ context.Context, _ *cloud.Session, want cloud.Catalo
 }
 
 func (c *testCloud) Hosts(context.Context, gate.Target, *cloud.Session) (map[string]gate.Host, error) {
+	c.askedHosts++
 	return c.hosts, nil
 }
 
