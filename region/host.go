@@ -50,6 +50,9 @@ type HostSpec struct {
 // ConditionHealthy of a Host: the agent found nothing wrong on the system.
 const ConditionHealthy = "Healthy"
 
+// ConditionTunnels of a Host with tunnels to other hosts: packets of the size that they need get to all that were tried.
+const ConditionTunnels = "TunnelsPass"
+
 // HostStatus is what the agent observes. The heartbeat is a Lease (coordination.k8s.io) of the
 // same name in the namespace regiond-hosts, so that an idle host does not rewrite its status.
 type HostStatus struct {
@@ -85,6 +88,10 @@ type HostStatus struct {
 	// Configuration that the host runs. Its state is the condition Configured.
 	// +optional
 	Configuration *HostConfiguration `json:"configuration,omitempty"`
+	// Tunnels of guests' networks to other hosts, as the agent tried them. Without it, the agent has not
+	// looked, or the host has none.
+	// +optional
+	Tunnels *HostTunnels `json:"tunnels,omitempty"`
 	// OpenStack is how the control plane of the host's cluster sees it. regiond's controller writes
 	// it, the agent leaves it alone.
 	// +optional
@@ -94,6 +101,22 @@ type HostStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// HostTunnels is what was found out about the ways to other ends of a host's tunnels. It is changed by
+// merge patches, which take away what is null.
+type HostTunnels struct {
+	// MTU in bytes that the ways have to have: the size of the packets that carry guests' frames. 0 if
+	// the host has no tunnels any more.
+	MTU int32 `json:"mtu"`
+	// Blocked are addresses of other ends that small packets get to, and such of this size don't.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Blocked []string `json:"blocked"`
+}
+
+// MaxBlockedTunnels bounds HostTunnels.Blocked: where more are blocked, the first ones say enough.
+const MaxBlockedTunnels = 16
 
 // HostOpenStack is a host as a node of an OpenStack cluster.
 type HostOpenStack struct {
