@@ -17,6 +17,7 @@ import (
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/node/apply"
+	"regiond.dev/regiond/node/tunnel"
 	"regiond.dev/regiond/region"
 )
 
@@ -54,10 +55,14 @@ type Config struct {
 	RunFile string
 	// Root of the file system that is configured, / but in tests.
 	Root string
-	// HeartbeatEvery, ObserveEvery and CompareEvery default to 10 s, 30 s and 1 min.
-	HeartbeatEvery, ObserveEvery, CompareEvery time.Duration
-	Now                                        func() time.Time
-	Log                                        *slog.Logger
+	// Tunnels tries the ways to other hosts; it is given what came of that before, and returns nil
+	// if there are none. It MUST return within half of the time that a heartbeat lasts. Nil: nothing
+	// is tried.
+	Tunnels func(ctx context.Context, before *region.HostTunnels) (*region.HostTunnels, error)
+	// HeartbeatEvery, ObserveEvery, CompareEvery and TunnelsEvery default to 10 s, 30 s, 1 min and 10 min.
+	HeartbeatEvery, ObserveEvery, CompareEvery, TunnelsEvery time.Duration
+	Now                                                      func() time.Time
+	Log                                                      *slog.Logger
 }
 
 // Agent of one host.
@@ -72,6 +77,7 @@ type Agent struct {
 	known    bool // reported is what the API server holds
 	machine  *inventory.Inventory
 	refused  refusedInventory
+	tunnels  tunnels
 	state    State
 	quiet    quiet
 
@@ -98,6 +104,9 @@ func New(c Config) (*Agent, error) {
 	}
 	if c.CompareEvery == 0 {
 		c.CompareEvery = compareEvery
+	}
+	if c.TunnelsEvery == 0 {
+		c.TunnelsEvery = tunnel.Every
 	}
 	id, err := ReadIdentity(filepath.Join(c.DataDir, identity.File))
 	if err != nil {
@@ -153,6 +162,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // time-out.
 func (a *Agent) loop(ctx context.Context) {
 	var observe, compare, renew time.Time
+	look := a.Now().Add(backoff.Jitter(a.TunnelsEvery / 10)) // Neutron's agent makes the tunnels first
 	renewal := backoff.Backoff{First: firstRetry, Most: mostRetry}
 	for {
 		now := a.Now()
@@ -163,6 +173,10 @@ func (a *Agent) loop(ctx context.Context) {
 		if !a.known || !now.Before(observe) {
 			a.report(ctx)
 			observe = now.Add(a.ObserveEvery)
+		}
+		if a.Tunnels != nil && a.known && !now.Before(look) {
+			a.tryTunnels(ctx)
+			look = now.Add(backoff.Jitter(a.TunnelsEvery))
 		}
 		err := a.api.heartbeat(ctx, leaseDuration)
 		if ctx.Err() != nil {
@@ -226,7 +240,9 @@ func (a *Agent) report(ctx context.Context) {
 	}
 	observed, inv := a.Observer.Observe(ctx), a.inventory(ctx)
 	build := func() region.HostStatus {
-		return buildStatus(observed, a.api.clockOffset(), a.Version, a.id.Image, inv, a.refused, a.said, a.reported, a.Now())
+		s := buildStatus(observed, a.api.clockOffset(), a.Version, a.id.Image, inv, a.refused, a.said, a.reported, a.Now())
+		a.tunnels.report(&s, a.reported, a.Now())
+		return s
 	}
 	next := build()
 	if sameStatus(next, a.reported) {

@@ -107,6 +107,14 @@ const (
 	ReasonObservationFailed = "ObservationFailed"
 )
 
+// Reasons of the condition TunnelsPass of a Host.
+const (
+	// ReasonTunnelsPass: no other end of a tunnel is known that large packets do not get to.
+	ReasonTunnelsPass = "Passed"
+	// ReasonTunnelsBlocked: large packets do not get to other ends of tunnels that small ones get to; the message names them.
+	ReasonTunnelsBlocked = "MTUTooSmall"
+)
+
 // Reasons of the condition Configured of a Host.
 const (
 	// ReasonConfigurationApplied: the host holds to the configuration that is stored for it, and each service runs with its files.

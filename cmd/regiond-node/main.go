@@ -18,6 +18,7 @@ import (
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/apply"
 	"regiond.dev/regiond/node/service"
+	"regiond.dev/regiond/node/tunnel"
 )
 
 // version is set by the linker.
@@ -94,7 +95,8 @@ func observer() node.Observer {
 func runAgent(ctx context.Context, log *slog.Logger) error {
 	a, err := node.New(node.Config{
 		DataDir: identity.MountPoint, StateFile: node.DefaultStateFile, RunFile: apply.DefaultRunFile, Root: "/",
-		Version: version, Observer: observer(), Services: service.Systemd{}, ReloadNetwork: node.ReloadNetwork, Log: log,
+		Version: version, Observer: observer(), Services: service.Systemd{}, ReloadNetwork: node.ReloadNetwork,
+		Tunnels: tunnel.Prober{Root: "/", Now: time.Now}.Look, Log: log,
 	})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (c *Controller) told() predicate.Predicate {
 // ofAgent are the conditions that an agent has something to say of.
 func ofAgent(all []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool {
-		return c.Type != region.ConditionHealthy && c.Type != region.ConditionConfigured
+		return c.Type != region.ConditionHealthy && c.Type != region.ConditionConfigured && c.Type != region.ConditionTunnels
 	})
 }
 
