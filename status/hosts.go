@@ -1,6 +1,7 @@
 package status
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -33,6 +34,9 @@ func host(h region.Host, heartbeat time.Time) Host {
 	}
 	if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionHealthy); c != nil {
 		out.Healthy, out.Message = string(c.Status), c.Message
+	}
+	if c := meta.FindStatusCondition(h.Status.Conditions, region.ConditionTunnels); c != nil && c.Status == metav1.ConditionFalse {
+		out.Message = strings.TrimPrefix(out.Message+"; "+c.Message, "; ") // someone has to look at it, also while the host is well
 	}
 	return out
 }

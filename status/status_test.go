@@ -298,3 +298,14 @@ func TestClusterThatWasNotCheckedYet(t *testing.T) {
 		t.Errorf("the collected condition is now %s, want it unchanged", f.OpenStack[0].Status.Conditions[0].Status)
 	}
 }
+
+// TestBlockedTunnelsAreTold: a host that is well and loses guests' large packets says so.
+func TestBlockedTunnelsAreTold(t *testing.T) {
+	f := ready()
+	f.Hosts[0].Status.Conditions = append(f.Hosts[0].Status.Conditions, metav1.Condition{Type: region.ConditionTunnels, Status: metav1.ConditionFalse,
+		Message: "packets of 1500 bytes don't get to 10.0.0.2"})
+	h := status.Build(f).Hosts[0]
+	if want := "nothing is wrong; packets of 1500 bytes don't get to 10.0.0.2"; h.Message != want || h.Healthy != "True" {
+		t.Errorf("got %s %q, want True %q", h.Healthy, h.Message, want)
+	}
+}

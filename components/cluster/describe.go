@@ -103,8 +103,8 @@ func (d *decider) configured() metav1.Condition {
 	if d.f.Store != nil {
 		reason, message = d.f.Store.Reason, message+"; "+d.f.Store.Message
 	}
-	if len(d.f.Warnings) > 0 {
-		message += "; " + strings.Join(d.f.Warnings, "; ")
+	if warnings := append(blockedTunnels(d.f.Nodes), d.f.Warnings...); len(warnings) > 0 {
+		message += "; " + strings.Join(warnings, "; ")
 	}
 	return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: clip(message)}
 }

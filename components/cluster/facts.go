@@ -155,6 +155,10 @@ type NodeFacts struct {
 	// Agents of Neutron on the host.
 	Agents []Agent
 	Mapped bool
+	// Address in the provisioning network, which tunnels end at unless values say another.
+	Address string
+	// Tunnels to other hosts, by the agent's word; nil if it has tried none.
+	Tunnels *region.HostTunnels
 	// Started is when the host's processes were started by its agent's word, by their binary, e.g. nova-compute.
 	Started map[string]time.Time
 }

@@ -25,7 +25,7 @@ import (
 // nodeFacts collects what is known of the cluster's hosts.
 func (t *reconciliation) nodeFacts(ctx context.Context) error {
 	for _, in := range t.input.Hosts {
-		n := NodeFacts{Name: in.Name}
+		n := NodeFacts{Name: in.Name, Address: in.Address}
 		if t.state != nil {
 			n.Desired = t.state.Digests[in.Name]
 		}
@@ -52,6 +52,7 @@ func (t *reconciliation) nodeFacts(ctx context.Context) error {
 			return err
 		}
 		n.Others = slices.DeleteFunc(n.Others, func(of string) bool { return of == t.cluster.Name })
+		n.Tunnels = h.Status.Tunnels
 		if c := h.Status.Configuration; c != nil {
 			n.Applied, n.Started = c.Digest, started(c.Processes)
 		}
