@@ -118,8 +118,9 @@ func TestHostReadsItsOwnQueues(t *testing.T) {
 	nova, neutron := u.Permissions[0], u.Permissions[1]
 	topicsNova, topicsNeutron := u.Topics[0], u.Topics[1]
 	for pattern, names := range map[string][2][]string{
-		nova.Read: {{"nova", "compute", "compute.n1", "compute_fanout", "compute_fanout_n1:nova-compute:2", "reply_n1:nova-compute:1"},
-			{"compute.n2", "compute.n11", "compute_fanout_n2:nova-compute:1", "reply_n2:nova-compute:1", "reply_0123456789abcdef", "conductor",
+		nova.Read: {{"nova", "compute", "compute.n1", "compute_fanout", "compute_fanout_n1:nova-compute:2", "reply_n1:nova-compute:1",
+			"compute-alt", "compute-alt.n1", "compute-alt_fanout_n1:nova-compute:3"},
+			{"compute.n2", "compute.n11", "compute-alt.n2", "compute-alternative", "compute_fanout_n2:nova-compute:1", "reply_n2:nova-compute:1", "reply_0123456789abcdef", "conductor",
 				"conductor.nova-conductor", "scheduler", "scheduler_fanout", "amq.default", ""}},
 		nova.Configure: {{"nova", "scheduler_fanout", "compute.n1", "reply_n1:nova-compute:1"},
 			{"compute.n2", "conductor", "reply_0123456789abcdef", "conductor_fanout", "notifications.info"}},
@@ -130,8 +131,8 @@ func TestHostReadsItsOwnQueues(t *testing.T) {
 			{"q-plugin", "q-reports-plugin", "q-plugin.neutron-api", "dhcp_agent.n2", "reply_n2:neutron-dhcp-agent:1", "neutron-vo-Port-1.10.n2",
 				"q-agent-notifier-tunnel-update.n2", "reply_0123456789abcdef"}},
 		neutron.Write:       {{"neutron", "amq.default", "dhcp_agent.n1"}, {"dhcp_agent_fanout", "q-plugin_fanout", "dhcp_agent.n2"}},
-		topicsNova.Read:     {{"compute", "compute.n1"}, {"compute.n2", "#", "compute.*", "*.n1", "conductor", "compute.#"}},
-		topicsNova.Write:    {{"conductor", "compute.n2"}, {"scheduler", "compute"}},
+		topicsNova.Read:     {{"compute", "compute.n1", "compute-alt.n1"}, {"compute.n2", "compute-alt.n2", "#", "compute.*", "*.n1", "conductor", "compute.#"}},
+		topicsNova.Write:    {{"conductor", "compute.n2", "compute-alt.n2"}, {"scheduler", "compute"}},
 		topicsNeutron.Read:  {{"dhcp_agent", "dhcp_agent.n1", "neutron-vo-Port-1.10.n1"}, {"#", "*.*", "dhcp_agent.n2", "q-plugin", "dhcp_agent.#"}},
 		topicsNeutron.Write: {{"q-plugin", "q-reports-plugin"}, {"dhcp_agent", "dhcp_agent.n2", "neutron-vo-Port-1.10"}},
 	} {

@@ -14,10 +14,12 @@ func Host(name, password, host string) User {
 	// Topics that are sent to agents (neutron_lib/agent/topics.py,
 	// neutron/api/rpc/handlers/resources_rpc.py).
 	agents := `(q-agent-notifier-[a-z0-9_]+-[a-z]+|dhcp_agent|neutron-vo-[A-Za-z0-9]+-[0-9]+\.[0-9]+)`
+	// nova-compute of 2026.1 listens to a second topic (RPC_TOPIC_ALT in nova/compute/rpcapi.py).
+	const compute = `compute(-alt)?`
 	return User{Name: name, Password: password,
-		Permissions: []Permission{vhost("nova", "compute", "|scheduler_fanout", h, own), vhost("neutron", agents, "", h, own)},
+		Permissions: []Permission{vhost("nova", compute, "|scheduler_fanout", h, own), vhost("neutron", agents, "", h, own)},
 		Topics: []TopicPermission{
-			{VHost: "nova", Exchange: "nova", Write: `^(conductor|compute\..*)$`, Read: `^compute(\.` + h + `)?$`},
+			{VHost: "nova", Exchange: "nova", Write: `^(conductor|` + compute + `\..*)$`, Read: `^` + compute + `(\.` + h + `)?$`},
 			{VHost: "neutron", Exchange: "neutron", Write: `^q-(plugin|reports-plugin|l3-plugin|server-resource-versions)$`,
 				Read: `^` + agents + `(\.` + h + `)?$`},
 		}}
