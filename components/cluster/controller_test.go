@@ -72,6 +72,7 @@ func TestSettledClusterIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
 	w.until(always(c), "ready", w.ready)
+	w.until(always(c), "Keystone's keys are recorded", w.keysRecorded)
 	w.reconcile(c)
 	if w.pinned != "epoxy" {
 		t.Errorf("images of %q are kept on the host", w.pinned)

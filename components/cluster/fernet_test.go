@@ -154,7 +154,7 @@ func TestTokensOutliveRotations(t *testing.T) {
 	for _, turns := range []int{0, 1, 2, clock, 3, 4} { // until it is killed
 		for range 60 {
 			k.pass(c, started)
-			if s := w.cluster().Status.FernetKeys; s.Next != nil && s.Next.Time.After(w.now) {
+			if w.keysRecorded() {
 				break
 			}
 		}
@@ -196,24 +196,24 @@ func (w *world) keystonePod() corev1.PodSpec {
 	return d.Spec.Template.Spec
 }
 
+// keysRecorded says whether it is known when the keys rotate next.
+func (w *world) keysRecorded() bool {
+	k := w.cluster().Status.FernetKeys
+	return k != nil && k.Next != nil && k.Next.Time.After(w.now)
+}
+
 // TestMissedRotations: after a month away, the keys rotate once, and then each week; proofs outlive
 // that.
 func TestMissedRotations(t *testing.T) {
 	w := newWorld(t)
 	c := w.controller()
-	w.until(always(c), "the keys are recorded", func() bool {
-		k := w.cluster().Status.FernetKeys
-		return w.ready() && k != nil && k.Next != nil
-	})
+	w.until(always(c), "the keys are recorded", func() bool { return w.ready() && w.keysRecorded() })
 	w.now = w.now.Add(31 * 24 * time.Hour)
 	c = w.controller()
 	rotations := func() int { return len(w.events.Lines("lab: Normal FernetKeysRotated: ")) }
 	w.until(always(c), "the keys are rotated", func() bool { return rotations() == 1 })
 	w.reconcile(c)
-	w.until(always(c), "the keys are recorded", func() bool {
-		k := w.cluster().Status.FernetKeys
-		return k.Next != nil && k.Next.Time.After(w.now)
-	})
+	w.until(always(c), "the keys are recorded", w.keysRecorded)
 	proofs := len(w.cloud.probed)
 	for w.now.Before(w.cluster().Status.FernetKeys.Next.Time.Add(-24 * time.Hour)) {
 		w.reconcile(c)
