@@ -189,16 +189,16 @@ func (c RestoreConfig) entries(ctx context.Context, want Manifest) (err error) {
 	if !b.Manifest.same(want) {
 		return fmt.Errorf("%s is not the backup that was checked: it was replaced meanwhile", c.Name)
 	}
-	var last Restorer
+	last := ""
 	return b.Each(ctx, func(e Entry, content io.Reader) error {
 		if err := c.step("entry " + e.Name); err != nil {
 			return err
 		}
 		to := c.restorer(e)
-		if to != last && c.Progress != nil {
+		if to.Name() != last && c.Progress != nil {
 			c.Progress("restoring " + to.Name())
 		}
-		last = to
+		last = to.Name()
 		return to.Restore(ctx, strings.TrimPrefix(e.Name, to.Name()+"/"), content)
 	})
 }
