@@ -5,11 +5,19 @@ package hardware_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +28,7 @@ import (
 
 	"regiond.dev/regiond/hardware/enrollment"
 	"regiond.dev/regiond/machine/configuration"
+	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/node/service"
@@ -107,10 +116,109 @@ func (c *cluster) checkEnrolled(t *testing.T, address string) {
 				meta.IsStatusConditionTrue(h.Status.Conditions, region.ConditionConfigured), fmt.Sprintf("%v %q %+v", err, b, h.Status)
 		})
 	}
+	c.checkRevoked(t, "https://"+address, filepath.Join(dir, "agent", "client.pem"))
 	if err := host.Unenroll(ctx, c.api, "n1"); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.api.Get(ctx, client.ObjectKeyFromObject(secret), secret); client.IgnoreNotFound(err) != nil || err == nil {
 		t.Errorf("the configuration of a removed host was left: %v", err)
 	}
+}
+
+// checkRevoked lets a host join again, and renews its certificate: the ones from before are valid still, and the API server gives
+// them nothing.
+func (c *cluster) checkRevoked(t *testing.T, url, file string) {
+	t.Helper()
+	pulled, err := tls.LoadX509KeyPair(file, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode := func(when string, certificate tls.Certificate, want int) {
+		t.Helper()
+		eventually(t, when, func() (bool, string) {
+			code := c.read(t, certificate, "/apis/regiond.dev/v1alpha1/hosts/n1")
+			return code == want, fmt.Sprintf("got %d, want %d", code, want)
+		})
+	}
+	exchange := func(by *tls.Certificate, ask func(*enroll.Client, enroll.JoinRequest) (enroll.JoinResponse, error)) tls.Certificate {
+		t.Helper()
+		client, err := enroll.NewClient(url, c.ca.pem, by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		request, key := certificateRequest(t, "n1")
+		answer, err := ask(client, enroll.JoinRequest{CSR: request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := tls.X509KeyPair([]byte(answer.Certificate), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return certificate
+	}
+	wantCode("in use", pulled, 200)
+	id, err := enrollment.Enroll(t.Context(), c.api, enrollment.Enrollment{Name: "n1", Profile: "all", Again: true, KubernetesURL: c.rest.Host, CA: c.ca.pem, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode("enrolled again", pulled, 403)
+	first := exchange(nil, func(c *enroll.Client, r enroll.JoinRequest) (enroll.JoinResponse, error) {
+		return c.Join(t.Context(), id.JoinToken, r)
+	})
+	wantCode("joined again", first, 200)
+	wantCode("joined again, the certificate from before", pulled, 403)
+	second := exchange(&first, func(c *enroll.Client, r enroll.JoinRequest) (enroll.JoinResponse, error) {
+		return c.Renew(t.Context(), r)
+	})
+	wantCode("renewed", second, 200)
+	wantCode("renewed, the certificate before", first, 200)
+	client, err := enroll.NewClient(url, c.ca.pem, &second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Confirm(t.Context(), enroll.ConfirmRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	wantCode("confirmed", second, 200)
+	wantCode("confirmed, the certificate before", first, 403)
+}
+
+// read is the code that a certificate's holder is answered with.
+func (c *cluster) read(t *testing.T, certificate tls.Certificate, path string) int {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(c.rest.CAData)
+	agent := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}}
+	defer agent.CloseIdleConnections()
+	resp, err := agent.Get(strings.TrimSuffix(c.rest.Host, "/") + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// certificateRequest of a host, and its key.
+func certificateRequest(t *testing.T, name string) (request string, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spki, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(name, enroll.KeyID(spki))}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }

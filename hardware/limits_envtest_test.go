@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
@@ -45,12 +46,17 @@ func TestHostsAreLimited(t *testing.T) {
 	if err := host.ApplyLimits(ctx, c.api); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := host.Enroll(ctx, c.api, "h1", region.RoleCompute, ""); err != nil {
+	h, err := host.Enroll(ctx, c.api, "h1", region.RoleCompute, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := enroll.KeyID([]byte("key"))
+	if err := host.EnsureEnrolled(ctx, c.api, h, host.Holders{Keys: []string{key}}); err != nil {
 		t.Fatal(err)
 	}
 	conf := rest.CopyConfig(c.rest)
 	conf.QPS = -1
-	conf.Impersonate = rest.ImpersonationConfig{UserName: host.User("h1"), Groups: []string{"regiond:hosts", "system:authenticated"}}
+	conf.Impersonate = rest.ImpersonationConfig{UserName: host.User("h1"), Groups: []string{"regiond:hosts", enroll.KeyGroup(key), "system:authenticated"}}
 	agent, err := client.New(conf, client.Options{Scheme: c.scheme})
 	if err != nil {
 		t.Fatal(err)

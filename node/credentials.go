@@ -156,7 +156,7 @@ func (c *credentials) readmit(ctx context.Context) error {
 
 // obtain has a certificate signed for a key and keeps both.
 func (c *credentials) obtain(keyPEM []byte, key crypto.Signer, exchange func(enroll.JoinRequest) (enroll.JoinResponse, error)) error {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname)}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname, "")}, key)
 	if err != nil {
 		return fmt.Errorf("certificate request: %w", err)
 	}

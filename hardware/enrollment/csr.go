@@ -4,20 +4,20 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"slices"
 	"strings"
 
+	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/machine/enroll"
 )
 
-// publicKey names a public key by the SHA-256 of its SubjectPublicKeyInfo in hex.
-func publicKey(spki []byte) string {
-	sum := sha256.Sum256(spki)
-	return hex.EncodeToString(sum[:])
+// keyOf is the key of a certificate, or of a request for one.
+func keyOf(spki []byte, subject pkix.Name) hostkey.Key {
+	id := enroll.KeyID(spki)
+	return hostkey.Key{ID: id, Named: slices.Contains(subject.Organization, enroll.KeyGroup(id))}
 }
 
 // decodeCSR decodes a certificate request and verifies that whoever made it holds its private key.
@@ -36,17 +36,18 @@ func decodeCSR(text string) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// parseCSR checks a request for a host's certificate and returns it with the name of its public key.
-func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
-	malformed := func(format string, args ...any) ([]byte, string, error) {
-		return nil, "", refusal(enroll.ReasonMalformed, "csr: "+format, args...)
+// parseCSR checks a request for a host's certificate and returns it with its key.
+func parseCSR(text, hostname string) (csrPEM []byte, key hostkey.Key, err error) {
+	malformed := func(format string, args ...any) ([]byte, hostkey.Key, error) {
+		return nil, key, refusal(enroll.ReasonMalformed, "csr: "+format, args...)
 	}
 	csr, err := decodeCSR(text)
 	if err != nil {
-		return nil, "", err
+		return nil, key, err
 	}
-	// Kubernetes signs the subject as it stands: it must be the host's and nothing more.
-	if want := enroll.Subject(hostname); csr.Subject.CommonName != want.CommonName || !slices.Equal(csr.Subject.Organization, want.Organization) || len(csr.Subject.Names) != 2 {
+	key = keyOf(csr.RawSubjectPublicKeyInfo, csr.Subject)
+	// Kubernetes signs the subject as it stands: it must be the host's, of this key or of none, and nothing more.
+	if want := enroll.Subject(hostname, key.ID); !sameSubject(csr.Subject, want) && !sameSubject(csr.Subject, enroll.Subject(hostname, "")) {
 		return malformed("subject is %q, it must be %q", csr.Subject, want)
 	}
 	if len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.URIs)+len(csr.EmailAddresses) > 0 {
@@ -61,5 +62,10 @@ func parseCSR(text, hostname string) (csrPEM []byte, key string, err error) {
 	default:
 		return malformed("key type %T is not taken", k)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr.Raw}), publicKey(csr.RawSubjectPublicKeyInfo), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr.Raw}), key, nil
+}
+
+// sameSubject compares a subject with one that has a common name and organizations only.
+func sameSubject(subject, want pkix.Name) bool {
+	return subject.CommonName == want.CommonName && slices.Equal(subject.Organization, want.Organization) && len(subject.Names) == 1+len(want.Organization)
 }

@@ -40,6 +40,7 @@ func (s *Server) Handler() http.Handler {
 	handle(s, mux, enroll.PathProgress, s.progress)
 	handle(s, mux, enroll.PathJoin, s.join)
 	handle(s, mux, enroll.PathRenew, s.renew)
+	handle(s, mux, enroll.PathConfirm, s.confirm)
 	handle(s, mux, enroll.PathReadmit, s.readmit)
 	return mux
 }

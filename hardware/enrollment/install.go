@@ -119,9 +119,10 @@ func (s *Server) inventory(ctx context.Context, r *http.Request, report enroll.I
 }
 
 // order ends the system that was on the disk, and with it everything that speaks for it, and gives
-// the new one a join token.
+// the new one a join token. Its token ends first, then its keys, then its rights, so that a request
+// that is answered in this moment brings none of them back.
 func (s *Server) order(ctx context.Context, srv *region.Server, plan *server.InstallPlan, systemUUID string, now time.Time) (*enroll.Install, error) {
-	if err := host.Remove(ctx, s.Client, srv.Name); err != nil {
+	if err := s.revoke(ctx, kindJoin, srv.Name); err != nil {
 		return nil, err
 	}
 	if err := hostkey.Update(ctx, s.Client, srv, func(r *hostkey.Record) error {
@@ -129,6 +130,9 @@ func (s *Server) order(ctx context.Context, srv *region.Server, plan *server.Ins
 		return nil
 	}); err != nil {
 		return nil, conflict(err)
+	}
+	if err := host.Remove(ctx, s.Client, srv.Name); err != nil {
+		return nil, err
 	}
 	token, err := s.issue(ctx, kindJoin, srv, map[string]string{keySystemUUID: systemUUID})
 	if err != nil {

@@ -185,7 +185,7 @@ func TestReinstallationForgetsTheHost(t *testing.T) {
 	if err := w.get(s, "", "s1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := host.Ensure(t.Context(), w.api, s, nil); err != nil {
+	if err := host.Ensure(t.Context(), w.api, s, nil, host.Holders{}); err != nil {
 		t.Fatal(err)
 	}
 	w.installed(uuid1, "SN1", mac1)

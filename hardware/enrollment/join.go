@@ -24,8 +24,8 @@ type peer struct {
 	client.Object // the Server, or the Host of a machine that regiond did not install
 	// heartbeat is when the peer's host last said that it lives.
 	heartbeat func(context.Context) (time.Time, error)
-	// ensure makes what the host needs.
-	ensure func(context.Context) error
+	// ensure makes what the host needs, and gives its rights to the holders.
+	ensure func(context.Context, host.Holders) error
 }
 
 // joining is the peer whose join token was presented. The token together with the machine's SMBIOS UUID says
@@ -79,14 +79,18 @@ func (s *Server) installed(srv *region.Server) peer {
 			facts, err := server.ReadFacts(ctx, s.Client, srv)
 			return facts.Heartbeat, err
 		},
-		ensure: func(ctx context.Context) error { return host.Ensure(ctx, s.Client, srv, s.profile(ctx, srv)) },
+		ensure: func(ctx context.Context, holders host.Holders) error {
+			return host.Ensure(ctx, s.Client, srv, s.profile(ctx, srv), holders)
+		},
 	}
 }
 
 func (s *Server) enrolled(h *region.Host) peer {
 	return peer{Object: h,
 		heartbeat: func(ctx context.Context) (time.Time, error) { return host.Heartbeat(ctx, s.Client, h) },
-		ensure:    func(ctx context.Context) error { return host.EnsureEnrolled(ctx, s.Client, h) },
+		ensure: func(ctx context.Context, holders host.Holders) error {
+			return host.EnsureEnrolled(ctx, s.Client, h, holders)
+		},
 	}
 }
 
@@ -102,13 +106,17 @@ func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinReques
 	if err != nil {
 		return nil, err
 	}
-	if err := s.consume(ctx, p, token, key); err != nil {
+	record, err := hostkey.Read(ctx, s.Client, p.Object)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.recordKey(ctx, p, key, ""); err != nil {
+	if err := s.consume(ctx, p, token, key.ID); err != nil {
 		return nil, err
 	}
-	response, err := s.admit(ctx, p, csr, key)
+	if err := s.recordKey(ctx, p, record, key, hostkey.Key{}); err != nil {
+		return nil, err
+	}
+	response, err := s.admit(ctx, p, csr, key.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +125,13 @@ func (s *Server) join(ctx context.Context, r *http.Request, in enroll.JoinReques
 		return nil, err
 	}
 	s.metrics.tokens.WithLabelValues(kindJoin, "used").Inc()
-	log.Info("host joined: certificate issued", slog.String("user", host.User(name)), slog.String("key", key[:16]))
+	log.Info("host joined: certificate issued", slog.String("user", host.User(name)), slog.String("key", key.ID[:16]))
 	return response, nil
 }
 
-// admit makes what a peer's host needs, and has its request signed. The key of it was recorded.
+// admit gives a peer's host the rights of its key, which was recorded, and has its request signed.
 func (s *Server) admit(ctx context.Context, p peer, csrPEM []byte, key string) (enroll.JoinResponse, error) {
-	if err := p.ensure(ctx); err != nil {
+	if err := s.grant(ctx, p, key); err != nil {
 		return enroll.JoinResponse{}, err
 	}
 	certificate, err := s.sign(ctx, p.Object, csrPEM, key)
@@ -170,12 +178,37 @@ func (s *Server) profile(ctx context.Context, srv *region.Server) *region.Profil
 	return server.ProfileOf(w, srv)
 }
 
-// recordKey writes down that a certificate for a key is about to be signed, before it is.
-func (s *Server) recordKey(ctx context.Context, p peer, key, asking string) error {
+// recordKey writes down that a certificate for a key is about to be signed, before it is, unless the record is another one
+// than was read before: an installation that was ordered meanwhile revokes all keys.
+func (s *Server) recordKey(ctx context.Context, p peer, before *hostkey.Record, key, asking hostkey.Key) error {
+	if before == nil {
+		before = &hostkey.Record{}
+	}
 	return conflict(hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
+		if !r.Issued.Equal(before.Issued) {
+			return hostkey.ErrConflict
+		}
 		r.Sign(key, asking, s.Now())
 		return nil
 	}))
+}
+
+// grant makes what the host needs, and gives its rights to those who are on its record, which the key is. If an installation was
+// ordered since, it revoked the key, and took the rights before they were given here: then they are taken again.
+func (s *Server) grant(ctx context.Context, p peer, key string) error {
+	for range 2 {
+		record, err := hostkey.Read(ctx, s.Client, p.Object)
+		if err != nil {
+			return err
+		}
+		if err := p.ensure(ctx, record.Holders()); err != nil {
+			return err
+		}
+		if record, err = hostkey.Read(ctx, s.Client, p.Object); err != nil || record.Holds(key) {
+			return err
+		}
+	}
+	return conflict(hostkey.ErrConflict)
 }
 
 // conflict has the machine try again when a record of keys was written by another request at the same time.

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,11 +55,16 @@ func TestJoin(t *testing.T) {
 		{"PEM of something else", token, uuid1, string(w.signer.pem), 400, enroll.ReasonMalformed},
 		{"two PEM blocks", token, uuid1, csr(t, key) + csr(t, key), 400, enroll.ReasonMalformed},
 		{"small key", token, uuid1, csr(t, small), 400, enroll.ReasonMalformed},
-		{"subject of another host", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject = enroll.Subject("s2") }), 400, enroll.ReasonMalformed},
+		{"subject of another host", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject = enroll.Subject("s2", "") }), 400, enroll.ReasonMalformed},
 		{"subject of an administrator", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), 400, enroll.ReasonMalformed},
 		{"two organizations", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
 		}), 400, enroll.ReasonMalformed},
+		{"another key's group", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject = enroll.Subject("s1", keyID(t, other)) }), 400, enroll.ReasonMalformed},
+		{"two keys' groups", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) {
+			r.Subject.Organization = append(r.Subject.Organization, enroll.KeyGroup(keyID(t, other)))
+		}), 400, enroll.ReasonMalformed},
+		{"a key's group and not that of hosts", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject.Organization = r.Subject.Organization[1:] }), 400, enroll.ReasonMalformed},
 		{"more in the subject", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject.OrganizationalUnit = []string{"x"} }), 400, enroll.ReasonMalformed},
 		{"names", token, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.DNSNames = []string{"kubernetes"} }), 400, enroll.ReasonMalformed},
 	} {
@@ -86,8 +92,8 @@ func TestJoin(t *testing.T) {
 	}
 	block, _ := pem.Decode([]byte(cert))
 	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || c.Subject.CommonName != "regiond:host:s1" || len(c.Subject.Organization) != 1 || c.Subject.Organization[0] != "regiond:hosts" {
-		t.Errorf("certificate %v %v", c.Subject, err)
+	if want := []string{"regiond:hosts", enroll.KeyGroup(keyID(t, key))}; err != nil || c.Subject.CommonName != "regiond:host:s1" || !slices.Equal(c.Subject.Organization, want) {
+		t.Errorf("certificate of %v %v, want user regiond:host:s1 in %v", c.Subject, err, want)
 	}
 	// Host, Lease and rights were there before the certificate was.
 	h := &region.Host{}
@@ -174,7 +180,7 @@ func TestTLSAndRenewal(t *testing.T) {
 	if err := renew(block.Bytes, uuid2, csr(t, key)); !refusedFor(err, enroll.ReasonWrongServer) {
 		t.Errorf("renewal from another machine: %v", err)
 	}
-	if err := renew(block.Bytes, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject = enroll.Subject("s2") })); !refusedFor(err, enroll.ReasonMalformed) {
+	if err := renew(block.Bytes, uuid1, csr(t, key, func(r *x509.CertificateRequest) { r.Subject = enroll.Subject("s2", "") })); !refusedFor(err, enroll.ReasonMalformed) {
 		t.Errorf("renewal for another host: %v", err)
 	}
 	admin, _ := pem.Decode(w.signer.sign(t, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public()))
@@ -182,7 +188,7 @@ func TestTLSAndRenewal(t *testing.T) {
 		t.Errorf("renewal with a certificate of no host: %v", err)
 	}
 	stranger := newSigner(t)
-	foreign, _ := pem.Decode(stranger.sign(t, &x509.Certificate{Subject: enroll.Subject("s1"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public()))
+	foreign, _ := pem.Decode(stranger.sign(t, &x509.Certificate{Subject: enroll.Subject("s1", ""), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key.Public()))
 	if err := renew(foreign.Bytes, uuid1, csr(t, key)); err == nil {
 		t.Error("a certificate of another CA was taken")
 	}

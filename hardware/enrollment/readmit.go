@@ -48,9 +48,9 @@ func (s *Server) readmit(ctx context.Context, r *http.Request, in enroll.JoinReq
 		return nil, err
 	}
 	// Whoever can't prove the key learns nothing of the host, not even whether there is one.
-	if !record.Holds(key) {
+	if !record.Holds(key.ID) {
 		return nil, refusal(enroll.ReasonWrongServer, "regiond has no record of a certificate of host %q for the key %s; if this is that host's disk, "+
-			"the server was installed again since, or its key was never recorded: install it again (spec.reinstallAfter)", name, key[:16])
+			"the server was installed again since, or its key was never recorded: install it again (spec.reinstallAfter)", name, key.ID[:16])
 	}
 	out, err := s.readmitOf(ctx, source4(r).String(), in.SystemUUID, holder{owner, record, request, key})
 	return out, asProven(err)
@@ -61,7 +61,7 @@ type holder struct {
 	owner   client.Object
 	record  *hostkey.Record
 	request []byte // for a certificate
-	key     string
+	key     hostkey.Key
 }
 
 // readmitOf is readmit of the host whose key was proved.
@@ -78,17 +78,17 @@ func (s *Server) readmitOf(ctx context.Context, from, systemUUID string, h holde
 	if err != nil {
 		return nil, err
 	}
-	if !record.Readmits(key, heartbeat, s.Now()) {
+	if !record.Readmits(key.ID, heartbeat, s.Now()) {
 		return nil, s.await(ctx, p, h, from)
 	}
 	if err := s.useReadmission(ctx, p, key, heartbeat); err != nil {
 		return nil, err
 	}
-	response, err := s.admit(ctx, p, h.request, key)
+	response, err := s.admit(ctx, p, h.request, key.ID)
 	if err != nil {
 		return nil, err
 	}
-	s.Log.Info("host readmitted: certificate issued for its recorded key", slog.String("host", name), slog.String("from", from), slog.String("key", key[:16]))
+	s.Log.Info("host readmitted: certificate issued for its recorded key", slog.String("host", name), slog.String("from", from), slog.String("key", key.ID[:16]))
 	return response, nil
 }
 
@@ -98,7 +98,7 @@ func (s *Server) await(ctx context.Context, p peer, h holder, from string) error
 	if since := now.Sub(h.record.Asked); since >= askedEvery || h.record.AskedFrom != from && since >= movedEvery {
 		err := hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
 			r.Adopt(h.record)
-			if !r.Holds(h.key) { // revoked meanwhile
+			if !r.Holds(h.key.ID) { // revoked meanwhile
 				return hostkey.ErrConflict
 			}
 			r.Asked, r.AskedFrom = now.UTC(), from
@@ -112,15 +112,15 @@ func (s *Server) await(ctx context.Context, p peer, h holder, from string) error
 }
 
 // useReadmission marks a readmission used, before anything is signed.
-func (s *Server) useReadmission(ctx context.Context, p peer, key string, heartbeat time.Time) error {
+func (s *Server) useReadmission(ctx context.Context, p peer, key hostkey.Key, heartbeat time.Time) error {
 	now := s.Now()
 	return conflict(hostkey.Update(ctx, s.Client, p.Object, func(r *hostkey.Record) error {
-		if !r.Readmits(key, heartbeat, now) { // it was used or revoked meanwhile
+		if !r.Readmits(key.ID, heartbeat, now) { // it was used or revoked meanwhile
 			return hostkey.ErrConflict
 		}
-		r.Sign(key, "", now)
+		r.Sign(key, hostkey.Key{}, now)
 		if r.Readmitted.IsZero() {
-			r.Readmitted, r.ReadmittedKey = now.UTC(), key
+			r.Readmitted, r.ReadmittedKey = now.UTC(), key.ID
 		}
 		return nil
 	}))

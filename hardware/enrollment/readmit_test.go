@@ -270,7 +270,7 @@ func TestReadmissionAndInstallationAtOnce(t *testing.T) {
 			w.now = w.now.Add(hostkey.Validity + time.Hour)
 		}
 		host()
-		w.meanwhile = order
+		w.meanwhile.read, w.meanwhile.do = &coordinationv1.Lease{}, order
 		if code, reason := w.readmit(key, uuid1); code != 503 || reason != enroll.ReasonUnavailable {
 			t.Errorf("%s: it asks: got %d %s, want 503 %s", name, code, reason, enroll.ReasonUnavailable)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/netip"
+	"reflect"
 	"testing"
 	"time"
 
@@ -93,8 +95,12 @@ type world struct {
 	image  error
 	now    time.Time
 	from   string // address and port of requests, empty for any
-	// meanwhile happens once, when the heartbeat of a host is read: after its record was, and before that is written.
-	meanwhile func()
+	// meanwhile something is done once: when an object of that type is read, after some reads that pass.
+	meanwhile struct {
+		read   client.Object
+		passed int
+		do     func()
+	}
 }
 
 // requested is the record of a network boot that regiond has just asked for.
@@ -119,10 +125,12 @@ func newWorld(t testing.TB) *world {
 		WithObjects(&region.Region{ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "region-uid"},
 			Spec: region.RegionSpec{Hardware: region.Hardware{Profiles: []region.Profile{{Name: "all", KernelArguments: []string{"quiet"}}}}}}, s1, s2).
 		WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if _, lease := o.(*coordinationv1.Lease); lease && w.meanwhile != nil {
-				f := w.meanwhile
-				w.meanwhile = nil
-				f()
+			if reflect.TypeOf(o) == reflect.TypeOf(w.meanwhile.read) && w.meanwhile.do != nil {
+				if do := w.meanwhile.do; w.meanwhile.passed == 0 {
+					w.meanwhile.do = nil
+					do()
+				}
+				w.meanwhile.passed--
 			}
 			return c.Get(ctx, key, o, opts...)
 		}, SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
@@ -273,9 +281,13 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
+// csr is the request of an agent of this version for server s1, but for what is changed.
 func csr(t testing.TB, key any, change ...func(*x509.CertificateRequest)) string {
 	t.Helper()
-	r := &x509.CertificateRequest{Subject: enroll.Subject("s1")}
+	r := &x509.CertificateRequest{Subject: enroll.Subject("s1", "")}
+	if signer, ok := key.(crypto.Signer); ok {
+		r.Subject = enroll.Subject("s1", keyID(t, signer))
+	}
 	for _, c := range change {
 		c(r)
 	}
@@ -286,6 +298,16 @@ func csr(t testing.TB, key any, change ...func(*x509.CertificateRequest)) string
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
+func keyID(t testing.TB, key crypto.Signer) string {
+	t.Helper()
+	spki, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return enroll.KeyID(spki)
+}
+
+// hostSubject is the subject of a host by its name only, as agents of earlier versions ask for.
 func hostSubject(name string) func(*x509.CertificateRequest) {
-	return func(r *x509.CertificateRequest) { r.Subject = enroll.Subject(name) }
+	return func(r *x509.CertificateRequest) { r.Subject = enroll.Subject(name, "") }
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 )
 
 // Validity of a host's certificate. Its agent renews it when two thirds have passed.
@@ -27,11 +28,14 @@ const Validity = 90 * 24 * time.Hour
 // Window is how long a readmission may be used. Agents that wait for one ask every minute.
 const Window = time.Hour
 
-// Record of a host's keys. Keys are named by the SHA-256 of their SubjectPublicKeyInfo (RFC 5280 section 4.1) in hex.
+// Record of a host's keys. Keys are named as by enroll.KeyID.
 type Record struct {
 	// Keys whose certificate the host may hold: the one last signed and, if that was a renewal, the one that asked
 	// for it, since the answer may have been lost. None after an installation was ordered, until its agent joins.
 	Keys []string `json:"keys"`
+	// Named are those of Keys that the subject of their certificate names: the host's rights are theirs. Agents of earlier
+	// versions ask for certificates with the host's name only.
+	Named []string `json:"named,omitempty"`
 	// Issued is when they were recorded, and Expires when the certificate of the first one expires.
 	Issued  time.Time `json:"issued,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -142,15 +146,56 @@ func (r *Record) Superseded(key string, notBefore time.Time) bool {
 	return r != nil && !r.Holds(key) && !notBefore.After(r.Issued)
 }
 
+// Key of a certificate, or of a request for one.
+type Key struct {
+	// ID as of enroll.KeyID.
+	ID string
+	// Named: the subject names it.
+	Named bool
+}
+
 // Sign records that a certificate for the key is about to be signed. asking is the key of the
 // certificate that asked for it, empty for none.
-func (r *Record) Sign(key, asking string, now time.Time) {
-	r.Keys = []string{key}
-	if asking != "" && asking != key {
-		r.Keys = append(r.Keys, asking)
+func (r *Record) Sign(key, asking Key, now time.Time) {
+	r.Keys, r.Named = nil, nil
+	for _, k := range []Key{key, asking} {
+		if k.ID == "" || r.Holds(k.ID) {
+			continue
+		}
+		r.Keys = append(r.Keys, k.ID)
+		if k.Named {
+			r.Named = append(r.Named, k.ID)
+		}
 	}
 	r.Issued, r.Expires = now.UTC(), now.Add(Validity).UTC()
 	r.Asked, r.AskedFrom = time.Time{}, ""
+}
+
+// Confirm records that the certificate that was last signed is in use, so that no other key is needed any more. It returns false
+// for another key.
+func (r *Record) Confirm(key string) bool {
+	if len(r.Keys) == 0 || r.Keys[0] != key {
+		return false
+	}
+	r.Keys = r.Keys[:1]
+	r.Named = slices.DeleteFunc(r.Named, func(k string) bool { return k != key })
+	return true
+}
+
+// Holders are who has the host's rights.
+func (r *Record) Holders() host.Holders {
+	if r == nil {
+		return host.Holders{ByName: true, Unrecorded: true}
+	}
+	var h host.Holders
+	for _, k := range r.Keys {
+		if slices.Contains(r.Named, k) {
+			h.Keys = append(h.Keys, k)
+		} else {
+			h.ByName = true
+		}
+	}
+	return h
 }
 
 // Expired says whether the certificate that was last signed has expired.

@@ -3,6 +3,7 @@ package hostkey_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/host"
 	"regiond.dev/regiond/region/scheme"
 )
 
@@ -21,7 +23,7 @@ var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestSuperseded(t *testing.T) {
 	renewed := &hostkey.Record{}
-	renewed.Sign("new", "old", t0)
+	renewed.Sign(hostkey.Key{ID: "new"}, hostkey.Key{ID: "old"}, t0)
 	for name, c := range map[string]struct {
 		record    *hostkey.Record
 		key       string
@@ -44,7 +46,7 @@ func TestSuperseded(t *testing.T) {
 func TestReadmits(t *testing.T) {
 	open := func(change func(*hostkey.Record)) *hostkey.Record {
 		r := &hostkey.Record{}
-		r.Sign("new", "old", t0)
+		r.Sign(hostkey.Key{ID: "new"}, hostkey.Key{ID: "old"}, t0)
 		r.ReadmitUntil = t0.Add(200 * 24 * time.Hour)
 		if change != nil {
 			change(r)
@@ -85,7 +87,7 @@ func TestRecordIsOfOneObject(t *testing.T) {
 	first := &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "s1", UID: types.UID("1")}}
 	second := &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "s1", UID: types.UID("2")}}
 	sign := func(key string) func(*hostkey.Record) error {
-		return func(r *hostkey.Record) error { r.Sign(key, "", t0); return nil }
+		return func(r *hostkey.Record) error { r.Sign(hostkey.Key{ID: key}, hostkey.Key{}, t0); return nil }
 	}
 	if err := hostkey.Update(t.Context(), api, first, sign("a")); err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestRecordIsOfOneObject(t *testing.T) {
 func TestNeedsReadmission(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	r := &hostkey.Record{}
-	r.Sign("a", "", now)
+	r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now)
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -126,9 +128,9 @@ func TestNeedsReadmission(t *testing.T) {
 	}{
 		{"signed", func() {}, time.Hour, false},
 		{"expired", func() {}, hostkey.Validity, true},
-		{"signed again", func() { r.Sign("a", "", now.Add(hostkey.Validity)) }, hostkey.Validity + time.Minute, false},
+		{"signed again", func() { r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now.Add(hostkey.Validity)) }, hostkey.Validity + time.Minute, false},
 		{"asks, since that was lost", func() { r.Asked = now.Add(hostkey.Validity + 2*time.Minute) }, hostkey.Validity + 3*time.Minute, true},
-		{"signed once more", func() { r.Sign("a", "", now.Add(hostkey.Validity+time.Hour)) }, hostkey.Validity + 2*time.Hour, false},
+		{"signed once more", func() { r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now.Add(hostkey.Validity+time.Hour)) }, hostkey.Validity + 2*time.Hour, false},
 	} {
 		step.change()
 		if got := r.NeedsReadmission(now.Add(step.after)); got != step.want {
@@ -144,7 +146,7 @@ func TestNeedsReadmission(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	ofJoin := &hostkey.Record{Keys: []string{"first"}, Issued: t0, Expires: t0.Add(hostkey.Validity), OfJoin: true}
 	joined := &hostkey.Record{}
-	joined.Sign("a", "", t0)
+	joined.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, t0)
 	for name, c := range map[string]struct {
 		have, with *hostkey.Record
 		want       string
@@ -159,5 +161,51 @@ func TestAdopt(t *testing.T) {
 		if got := fmt.Sprint(have.Keys); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// The rights are those of the recorded keys. Where a certificate does not name its key, they are those of the host's name, too.
+func TestHolders(t *testing.T) {
+	key := func(id string) hostkey.Key { return hostkey.Key{ID: id, Named: true} }
+	byName := func(id string) hostkey.Key { return hostkey.Key{ID: id} }
+	sign := func(key, asking hostkey.Key, confirmed string) *hostkey.Record {
+		r := &hostkey.Record{}
+		r.Sign(key, asking, t0)
+		r.Confirm(confirmed)
+		return r
+	}
+	for name, c := range map[string]struct {
+		record *hostkey.Record
+		want   host.Holders
+	}{
+		"no record":                            {nil, host.Holders{ByName: true, Unrecorded: true}},
+		"installation ordered":                 {&hostkey.Record{Issued: t0}, host.Holders{}},
+		"a record of an earlier version":       {&hostkey.Record{Keys: []string{"a", "b"}, Issued: t0}, host.Holders{ByName: true}},
+		"joined":                               {sign(key("a"), hostkey.Key{}, ""), host.Holders{Keys: []string{"a"}}},
+		"renewed":                              {sign(key("b"), key("a"), ""), host.Holders{Keys: []string{"b", "a"}}},
+		"renewed for the same key":             {sign(key("a"), key("a"), ""), host.Holders{Keys: []string{"a"}}},
+		"renewed and confirmed":                {sign(key("b"), key("a"), "b"), host.Holders{Keys: []string{"b"}}},
+		"confirmed by the one before":          {sign(key("b"), key("a"), "a"), host.Holders{Keys: []string{"b", "a"}}},
+		"renewed by a later agent":             {sign(key("b"), byName("a"), ""), host.Holders{Keys: []string{"b"}, ByName: true}},
+		"renewed by a later agent, confirmed":  {sign(key("b"), byName("a"), "b"), host.Holders{Keys: []string{"b"}}},
+		"renewed by an earlier agent":          {sign(byName("b"), key("a"), ""), host.Holders{Keys: []string{"a"}, ByName: true}},
+		"renewed by earlier agents, confirmed": {sign(byName("b"), byName("a"), "b"), host.Holders{ByName: true}},
+	} {
+		if got := c.record.Holders(); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// Records of earlier versions are read.
+func TestRecordsOfEarlierVersions(t *testing.T) {
+	api := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: hostkey.Name("s1")},
+		Data: map[string][]byte{"ownerUID": []byte("1"), "record.json": []byte(
+			`{"keys":["b","a"],"issued":"2026-03-01T12:00:00Z","expires":"2026-05-30T12:00:00Z","asked":"2026-06-01T12:00:00Z","askedFrom":"10.99.0.7"}`)},
+	}).Build()
+	r, err := hostkey.Read(t.Context(), api, &region.Server{ObjectMeta: metav1.ObjectMeta{Name: "s1", UID: "1"}})
+	if err != nil || !r.Holds("a") || !r.Holds("b") || !r.Issued.Equal(t0) || !r.Expired(t0.Add(hostkey.Validity)) || r.AskedFrom != "10.99.0.7" || !r.Holders().ByName {
+		t.Errorf("got %+v %v", r, err)
 	}
 }

@@ -107,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		event.Act(c.Events, s, "ReinstallationAccepted", fmt.Sprintf("the system that is installed is given up for a new one, as spec.reinstallAfter %s asks for",
 			stamp(desired.Spec.ReinstallAfter.Time)), nil)
 	}
-	if err := c.host(ctx, s, desired, d); err != nil {
+	if err := c.host(ctx, s, desired, facts.Key, d); err != nil {
 		return ctrl.Result{}, err
 	}
 	switch d.Action.(type) {
@@ -238,7 +238,7 @@ func journal(s *region.ServerStatus, want Desired, d Decision, now time.Time) {
 }
 
 // host gives the installed system its rights, or ends them.
-func (c *Controller) host(ctx context.Context, s *region.Server, want Desired, d Decision) error {
+func (c *Controller) host(ctx context.Context, s *region.Server, want Desired, key *hostkey.Record, d Decision) error {
 	if d.Retired || d.Accepted {
 		if c.Cleanup != nil {
 			if err := c.Cleanup(ctx, s); err != nil {
@@ -250,7 +250,7 @@ func (c *Controller) host(ctx context.Context, s *region.Server, want Desired, d
 		return host.Remove(ctx, c.Client, s.Name)
 	}
 	if d.Installed {
-		if err := host.Ensure(ctx, c.Client, s, ProfileOf(want, s)); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
+		if err := host.Ensure(ctx, c.Client, s, ProfileOf(want, s), key.Holders()); err != nil && !apierrors.IsAlreadyExists(err) { // the cache lags
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func hostDecisions() []decision {
 			message: "its agent asked at 2026-03-01T11:59:00Z from 10.99.0.17 and holds the recorded key: regiond server readmit s1"},
 		{name: "certificate not yet expired, but lost: the host asks", power: region.PowerOn,
 			with: expired(func(r *hostkey.Record) {
-				r.Sign("k2", "k", now.Add(-time.Hour))
+				r.Sign(hostkey.Key{ID: "k2"}, hostkey.Key{ID: "k"}, now.Add(-time.Hour))
 				r.Asked, r.AskedFrom = now.Add(-time.Minute), "10.99.0.17"
 			}),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
@@ -123,7 +123,7 @@ func expired(change func(*hostkey.Record)) func(*server.Desired, *server.Facts) 
 	return func(w *server.Desired, f *server.Facts) {
 		alive("True", 100*24*time.Hour)(w, f)
 		f.Key = &hostkey.Record{}
-		f.Key.Sign("k", "", now.Add(-hostkey.Validity-time.Hour))
+		f.Key.Sign(hostkey.Key{ID: "k"}, hostkey.Key{}, now.Add(-hostkey.Validity-time.Hour))
 		if change != nil {
 			change(f.Key)
 		}

@@ -27,7 +27,7 @@ type Client struct {
 }
 
 // NewClient returns a client for the API at url (https://address:7443). The certificate is needed for
-// Renew only, else nil.
+// Renew and Confirm, else nil.
 func NewClient(url string, caPEM []byte, certificate *tls.Certificate) (*Client, error) {
 	if !strings.HasPrefix(url, "https://") {
 		return nil, fmt.Errorf("enroll: URL %q does not begin with https://", url)
@@ -70,6 +70,11 @@ func (c *Client) Join(ctx context.Context, token string, r JoinRequest) (j JoinR
 func (c *Client) Renew(ctx context.Context, r JoinRequest) (j JoinResponse, err error) {
 	err = c.post(ctx, PathRenew, "", r, &j)
 	return j, err
+}
+
+// Confirm says that the client certificate, which was renewed, is in use.
+func (c *Client) Confirm(ctx context.Context, r ConfirmRequest) error {
+	return c.post(ctx, PathConfirm, "", r, nil)
 }
 
 // Readmit exchanges the key of an expired certificate, which signs the request, for a new certificate. An operator must have
@@ -137,6 +142,12 @@ func (e *Error) Error() string {
 func Denied(err error) bool {
 	e := (*Error)(nil)
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
+}
+
+// Unknown says whether regiond has no such path: it is of an earlier version.
+func Unknown(err error) bool {
+	e := (*Error)(nil)
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && e.Reason == ""
 }
 
 // NotReadmitted says whether regiond recognised the host, and waits for an operator to readmit it.

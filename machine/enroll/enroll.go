@@ -8,7 +8,9 @@
 package enroll
 
 import (
+	"crypto/sha256"
 	"crypto/x509/pkix"
+	"encoding/hex"
 
 	"regiond.dev/regiond/machine/diskimage"
 	"regiond.dev/regiond/machine/identity"
@@ -24,6 +26,7 @@ const (
 	PathProgress  = "/v1/progress"  // Bearer ticket token; Progress -> 204
 	PathJoin      = "/v1/join"      // Bearer join token; JoinRequest -> JoinResponse
 	PathRenew     = "/v1/renew"     // client certificate; JoinRequest -> JoinResponse
+	PathConfirm   = "/v1/confirm"   // client certificate; ConfirmRequest -> 204
 	PathReadmit   = "/v1/readmit"   // JoinRequest, signed by the key of the expired certificate -> JoinResponse
 )
 
@@ -112,16 +115,26 @@ type JoinRequest struct {
 	SystemUUID string `json:"systemUUID"`
 }
 
+// ConfirmRequest says that a renewed certificate, by which it is sent, is in use: the one before has no rights any more.
+type ConfirmRequest struct {
+	// SystemUUID as in JoinRequest.
+	SystemUUID string `json:"systemUUID"`
+}
+
 // JoinResponse carries the certificate.
 type JoinResponse struct {
 	// Certificate chain in PEM.
 	Certificate string `json:"certificate"`
 }
 
-// Subject of a host's client certificate: the API server takes the common name for the user and
-// the organization for the group.
-func Subject(hostname string) pkix.Name {
-	return pkix.Name{CommonName: UserPrefix + hostname, Organization: []string{Group}}
+// Subject of a host's client certificate: the API server takes the common name for the user and the organizations for the
+// groups. key is the KeyID of the certificate's key; agents of earlier versions named none.
+func Subject(hostname, key string) pkix.Name {
+	groups := []string{Group}
+	if key != "" {
+		groups = append(groups, KeyGroup(key))
+	}
+	return pkix.Name{CommonName: UserPrefix + hostname, Organization: groups}
 }
 
 // UserPrefix and Group of the agents of all hosts.
@@ -129,6 +142,17 @@ const (
 	UserPrefix = "regiond:host:"
 	Group      = "regiond:hosts"
 )
+
+// KeyID names a public key by the SHA-256 of its SubjectPublicKeyInfo (RFC 5280 section 4.1) in hex.
+func KeyID(spki []byte) string {
+	sum := sha256.Sum256(spki)
+	return hex.EncodeToString(sum[:])
+}
+
+// KeyGroup is the group of who holds a key. The API server gives rights to users and groups, and compares no keys: by this group
+// it gives a host's rights to one key. 128 bits withstand a search for a second key; an organization has at most 64 characters
+// (RFC 5280 appendix A.1).
+func KeyGroup(id string) string { return "regiond:key:" + id[:32] }
 
 // Reasons of refusals.
 const (

@@ -19,7 +19,8 @@ import (
 func Enrolled(h *region.Host) bool { return h.Spec.ServerUID == "" }
 
 // Enroll makes what the agent of a machine needs that regiond did not install. All of it belongs to
-// the Host and goes with it. It may be done again, with another role or profile.
+// the Host and goes with it, but for the holders of its rights, of which there are none before it joins. It may be done again,
+// with another role or profile.
 func Enroll(ctx context.Context, c client.Client, name string, role region.Role, profile string) (*region.Host, error) {
 	server := &region.Server{}
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, server); err == nil {
@@ -44,12 +45,12 @@ func Enroll(ctx context.Context, c client.Client, name string, role region.Role,
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}
-	return h, EnsureEnrolled(ctx, c, h)
+	return h, EnsureEnrolled(ctx, c, h, Holders{Unrecorded: true})
 }
 
 // EnsureEnrolled brings back what an enrolled host's agent needs beside its Host.
-func EnsureEnrolled(ctx context.Context, c client.Client, h *region.Host) error {
-	return ensureRights(ctx, c, h, h.Name)
+func EnsureEnrolled(ctx context.Context, c client.Client, h *region.Host, holders Holders) error {
+	return ensureRights(ctx, c, h, h.Name, holders)
 }
 
 // JoinToken is the name of the Secret, in region.NamespaceSystem, with the token that a host joins
