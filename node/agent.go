@@ -28,12 +28,6 @@ const (
 	observeEvery   = 30 * time.Second
 	// compareEvery is how often the Host is read, so that a status that was wiped is filled again.
 	compareEvery = time.Minute
-	// Back-off of joining and renewing.
-	firstRetry = 2 * time.Second
-	mostRetry  = 5 * time.Minute
-	// readmitRetry is how often a host whose certificate expired asks whether an operator has let it back. A readmission is
-	// open for an hour.
-	readmitRetry = time.Minute
 	// logEvery limits the log while the API server is away for hours.
 	logEvery = 5 * time.Minute
 )
@@ -161,9 +155,9 @@ func (a *Agent) Run(ctx context.Context) error {
 // loop reports and keeps the heartbeat until ctx ends: one thing after the other, each bounded by its
 // time-out.
 func (a *Agent) loop(ctx context.Context) {
-	var observe, compare, renew time.Time
+	var observe, compare time.Time
 	look := a.Now().Add(backoff.Jitter(a.TunnelsEvery / 10)) // Neutron's agent makes the tunnels first
-	renewal := backoff.Backoff{First: firstRetry, Most: mostRetry}
+	certificate := certification{agent: a, backoff: backoff.Backoff{First: firstRetry, Most: mostRetry}}
 	for {
 		now := a.Now()
 		if !now.Before(compare) {
@@ -187,45 +181,11 @@ func (a *Agent) loop(ctx context.Context) {
 		if err := a.watched.Load(); err != nil {
 			a.quiet.log(a.Log, "watch of the configuration", *err, now)
 		}
-
-		if at := a.credentials.renewAt(); !now.Before(at) && !now.Before(renew) {
-			if err := a.renew(ctx, now); err != nil {
-				wait := retryAfter(err, &renewal)
-				a.Log.Warn("certificate not renewed yet", slog.Any("error", err), slog.Duration("retry", wait))
-				renew = now.Add(backoff.Jitter(wait))
-			} else {
-				renewal.Reset()
-				a.api.http.CloseIdleConnections() // they carry the old certificate
-			}
-		}
+		certificate.keep(ctx, err, now)
 		if !a.wait(ctx, backoff.Jitter(a.HeartbeatEvery)) {
 			return
 		}
 	}
-}
-
-// retryAfter is how long to wait before a certificate is asked for again.
-func retryAfter(err error, b *backoff.Backoff) time.Duration {
-	switch {
-	case enroll.NotReadmitted(err):
-		b.Reset() // the region answers
-		return readmitRetry
-	case enroll.Refused(err):
-		return mostRetry // it will be said again
-	}
-	return b.Next()
-}
-
-// renew gets a new certificate: by the present one, or by its key if it has expired, as the API server's clock has it.
-func (a *Agent) renew(ctx context.Context, now time.Time) error {
-	if !a.credentials.expired(now.Add(a.api.clockOffset())) {
-		return a.credentials.renew(ctx)
-	}
-	err := a.credentials.readmit(ctx)
-	if err != nil {
-		a.note(err) // says more than the API server, which finds the certificate unknown
-	}
-	return err
 }
 
 // report writes the status if it differs from what the API server holds.

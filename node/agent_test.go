@@ -4,27 +4,29 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"regiond.dev/regiond/machine/backoff"
 	"regiond.dev/regiond/machine/enroll"
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/region"
 )
 
-func startAgent(t *testing.T, dir string, log io.Writer) (stop func()) {
+func startAgent(t *testing.T, dir string, log io.Writer, change ...func(*Config)) (stop func()) {
 	t.Helper()
-	a, err := New(Config{DataDir: dir, StateFile: filepath.Join(dir, "run", "agent.json"), Version: "v1", Observer: fakeObserver(t),
-		HeartbeatEvery: 20 * time.Millisecond, ObserveEvery: 50 * time.Millisecond, CompareEvery: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))})
+	conf := Config{DataDir: dir, StateFile: filepath.Join(dir, "run", "agent.json"), Version: "v1", Observer: fakeObserver(t),
+		HeartbeatEvery: 20 * time.Millisecond, ObserveEvery: 50 * time.Millisecond, CompareEvery: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))}
+	for _, f := range change {
+		f(&conf)
+	}
+	a, err := New(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +127,11 @@ func TestAgent(t *testing.T) {
 	r.set(func() { r.life = time.Hour })
 	stop = startAgent(t, dir, &log)
 	r.see("a renewal by itself", func() bool { return r.renewals == 2 })
+	r.see("that it arrived", func() bool {
+		both, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem"))
+		pair, err2 := tls.X509KeyPair(both, both)
+		return errors.Join(err, err2) == nil && bytes.Equal(r.confirmed, pair.Leaf.RawSubjectPublicKeyInfo)
+	})
 	stop()
 	renewed, err := os.ReadFile(filepath.Join(dir, "agent", "client.pem"))
 	if err != nil || bytes.HasPrefix(renewed, key) {
@@ -186,34 +193,5 @@ func TestAgentWithExpiredCertificate(t *testing.T) {
 	stop()
 	if joined, err := c.load(); err != nil || !joined || !old.Equal(c.certificate().PrivateKey) || c.expired(time.Now()) {
 		t.Errorf("%v %v: want a valid certificate of the same key", joined, err)
-	}
-}
-
-// A host that waits for its readmission asks every minute, also after its region was away for hours.
-func TestRetryAfter(t *testing.T) {
-	refused := func(reason string) error { return fmt.Errorf("enroll: %w", &enroll.Error{Status: 403, Reason: reason}) }
-	away := errors.New("no route to host")
-	for _, tt := range []struct {
-		name string
-		errs []error
-		want time.Duration
-	}{
-		{"the region is away", []error{away}, 2 * time.Second},
-		{"the region is still away", []error{away, away, away}, 8 * time.Second},
-		{"the region is away for hours", slices.Repeat([]error{away}, 200), 5 * time.Minute},
-		{"too many requests", []error{refused(enroll.ReasonTooMany)}, 2 * time.Second},
-		{"not readmitted", []error{refused(enroll.ReasonNotReadmitted)}, time.Minute},
-		{"not readmitted, after hours", append(slices.Repeat([]error{away}, 200), refused(enroll.ReasonNotReadmitted)), time.Minute},
-		{"not readmitted for hours, then the region restarts", append(slices.Repeat([]error{refused(enroll.ReasonNotReadmitted)}, 200), away), 2 * time.Second},
-		{"another machine's", []error{refused(enroll.ReasonWrongServer)}, 5 * time.Minute},
-	} {
-		b := &backoff.Backoff{First: firstRetry, Most: mostRetry}
-		var got time.Duration
-		for _, err := range tt.errs {
-			got = retryAfter(err, b)
-		}
-		if got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
-		}
 	}
 }

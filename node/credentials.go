@@ -40,6 +40,8 @@ type credentials struct {
 	log        *slog.Logger
 	mu         sync.Mutex
 	current    *tls.Certificate
+	// unconfirmed: regiond may not know yet that this certificate arrived, and accepts the one before, too.
+	unconfirmed bool
 }
 
 // load reads the certificate from disk; without one the host has not joined yet.
@@ -51,6 +53,7 @@ func (c *credentials) load() (joined bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	c.unconfirmed = true
 	return true, c.use(b)
 }
 
@@ -126,8 +129,26 @@ func (c *credentials) renew(ctx context.Context) error {
 	if err := c.obtain(keyPEM, key, func(r enroll.JoinRequest) (enroll.JoinResponse, error) { return client.Renew(ctx, r) }); err != nil {
 		return err
 	}
+	c.unconfirmed = true
 	c.log.Info("client certificate renewed", slog.Time("renewAgain", c.renewAt()))
 	return nil
+}
+
+// confirm ends the rights of the certificate that was renewed. A regiond that does not end them has no such path, and one that
+// was restored from a backup does not know the certificate: both will say the same again.
+func (c *credentials) confirm(ctx context.Context) error {
+	client, err := enroll.NewClient(c.id.EnrollURL, []byte(c.id.CA), c.certificate())
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = client.Confirm(ctx, enroll.ConfirmRequest{SystemUUID: c.systemUUID})
+	unknown := enroll.Unknown(err)
+	c.unconfirmed = err != nil && !unknown && !enroll.Refused(err)
+	if unknown {
+		return nil
+	}
+	return err
 }
 
 // readmit exchanges the key of the expired certificate, which proves that this is the host that it
@@ -156,7 +177,11 @@ func (c *credentials) readmit(ctx context.Context) error {
 
 // obtain has a certificate signed for a key and keeps both.
 func (c *credentials) obtain(keyPEM []byte, key crypto.Signer, exchange func(enroll.JoinRequest) (enroll.JoinResponse, error)) error {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname, "")}, key)
+	spki, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("certificate request: %w", err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: enroll.Subject(c.id.Hostname, enroll.KeyID(spki))}, key)
 	if err != nil {
 		return fmt.Errorf("certificate request: %w", err)
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -39,6 +40,8 @@ type fakeRegion struct {
 	joins        int
 	renewals     int
 	readmissions int
+	confirmed    []byte // the public key of the certificate that was confirmed last
+	denied       []byte // a public key without rights
 	heartbeats   int
 	lease        map[string]any
 	host         region.Host
@@ -91,10 +94,15 @@ func (r *fakeRegion) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch path := req.URL.Path; {
 	case path == enroll.PathJoin || path == enroll.PathRenew || path == enroll.PathReadmit:
 		r.certify(w, req, body)
+	case path == enroll.PathConfirm:
+		r.confirmed = req.TLS.PeerCertificates[0].RawSubjectPublicKeyInfo
+		w.WriteHeader(http.StatusNoContent)
 	case r.away:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case len(req.TLS.PeerCertificates) == 0 || time.Now().After(req.TLS.PeerCertificates[0].NotAfter):
 		w.WriteHeader(http.StatusUnauthorized)
+	case bytes.Equal(req.TLS.PeerCertificates[0].RawSubjectPublicKeyInfo, r.denied):
+		w.WriteHeader(http.StatusForbidden)
 	case strings.HasSuffix(path, "/hosts/s1") && req.Method == http.MethodGet:
 		if err := json.NewEncoder(w).Encode(r.host); err != nil {
 			r.t.Error(err)
@@ -191,8 +199,8 @@ func (r *fakeRegion) certify(w http.ResponseWriter, req *http.Request, body []by
 	}
 	block, _ := pem.Decode([]byte(in.CSR))
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil || csr.Subject.CommonName != "regiond:host:s1" {
-		r.t.Errorf("%v %v", err, csr.Subject)
+	if want := enroll.Subject("s1", enroll.KeyID(csr.RawSubjectPublicKeyInfo)); err != nil || csr.Subject.String() != want.String() {
+		r.t.Errorf("got subject %s %v, want %s", csr.Subject, err, want)
 	}
 	c := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: csr.Subject, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(r.life)}
 	der, err := x509.CreateCertificate(rand.Reader, c, r.ca, csr.PublicKey, r.key)

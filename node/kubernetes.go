@@ -26,10 +26,11 @@ const maxObject = 4 << 20
 // kubernetes is the API server as far as the agent needs it: its own Host and Lease.
 type kubernetes struct {
 	url, name string
-	http      *http.Client
+	tls       *tls.Config
 	now       func() time.Time
 
 	mu     sync.Mutex
+	http   *http.Client
 	offset time.Duration // of the API server's clock from ours
 }
 
@@ -46,20 +47,38 @@ func newKubernetes(url, ca, name string, certificate func() *tls.Certificate, no
 	if !roots.AppendCertsFromPEM([]byte(ca)) {
 		return nil, errors.New("the identity's CA holds no PEM certificate; install the server again")
 	}
-	return &kubernetes{url: strings.TrimSuffix(url, "/"), name: name, now: now, http: &http.Client{
-		Timeout: apiTimeout,
-		Transport: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13,
-				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-					if c := certificate(); c != nil {
-						return c, nil
-					}
-					return &tls.Certificate{}, nil
-				}},
-			MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second,
-		},
+	k := &kubernetes{url: strings.TrimSuffix(url, "/"), name: name, now: now, tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if c := certificate(); c != nil {
+				return c, nil
+			}
+			return &tls.Certificate{}, nil
+		}}}
+	k.reconnect()
+	return k, nil
+}
+
+// reconnect lets requests from now on be made by the present certificate: a connection has that of its beginning for good. One
+// that is in use, by a watch say, is not used again.
+func (k *kubernetes) reconnect() {
+	next := &http.Client{
+		Timeout:       apiTimeout,
+		Transport:     &http.Transport{TLSClientConfig: k.tls, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.http != nil {
+		k.http.CloseIdleConnections()
+	}
+	k.http = next
+}
+
+// client of the present connections.
+func (k *kubernetes) client() *http.Client {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.http
 }
 
 // host reads this host's object.
@@ -116,7 +135,7 @@ func (k *kubernetes) do(ctx context.Context, method, path string, in, out any) e
 	if in != nil {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	resp, err := k.http.Do(req)
+	resp, err := k.client().Do(req)
 	if err != nil {
 		return err
 	}

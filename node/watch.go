@@ -85,7 +85,8 @@ func (k *kubernetes) watchConfiguration(ctx context.Context, version string, cha
 	silence := time.AfterFunc(watchSilence, func() { cancel(errors.New("nothing was heard of the watch for too long")) })
 	defer silence.Stop()
 	// The client's own time-out is for whole exchanges; a watch is meant to last.
-	resp, err := (&http.Client{Transport: k.http.Transport, CheckRedirect: k.http.CheckRedirect}).Do(req)
+	exchanges := k.client()
+	resp, err := (&http.Client{Transport: exchanges.Transport, CheckRedirect: exchanges.CheckRedirect}).Do(req)
 	if err != nil {
 		return err
 	}
