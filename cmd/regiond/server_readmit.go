@@ -64,8 +64,7 @@ Hosts that regiond did not install are accepted by their name, too.`, hostkey.Wi
 			if err := plan.Open(cmd.Context(), api); err != nil || output == "json" {
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s may come back until %s; its agent asks every minute. Watch it: regiond status --watch\n", args[0], plan.Until.Format(time.RFC3339))
-			return err
+			return writeReadmitted(out, plan)
 		},
 	}
 	where.add(cmd)
@@ -103,10 +102,25 @@ func writeReadmission(w io.Writer, r *enrollment.Readmission, now time.Time) err
 		asked += " from " + r.AskedFrom + ", with one of these keys"
 	}
 	line("has asked", asked)
+	agent := "asks every minute while it is on"
+	if !r.AgentAsks {
+		agent = "is not known to ask: agents of earlier versions do not, and of which it is was not recorded"
+	}
+	line("agent", strings.TrimSpace(r.AgentVersion+" "+agent))
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "  - until %s an agent that holds one of these keys gets a new certificate, once\n  - nothing on the host changes\n", r.Until.Format(time.RFC3339))
+	return err
+}
+
+// writeReadmitted says what happens now.
+func writeReadmitted(w io.Writer, r *enrollment.Readmission) error {
+	asks := "its agent asks every minute"
+	if !r.AgentAsks {
+		asks = "if its agent asks, which those of earlier versions do not. If it does not come, " + r.Otherwise
+	}
+	_, err := fmt.Fprintf(w, "%s may come back until %s; %s. Watch it: regiond status --watch\n", r.Host, r.Until.Format(time.RFC3339), asks)
 	return err
 }
 

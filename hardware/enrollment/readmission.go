@@ -33,6 +33,11 @@ type Readmission struct {
 	Expired time.Time `json:"expired"`
 	// OnlyFirstKey: the record is of a version that recorded the key of a host's first certificate only.
 	OnlyFirstKey bool `json:"onlyFirstKey,omitempty"`
+	// AgentAsks: its agent is known to ask by itself. Agents of earlier versions do not, and of which it is may not be recorded.
+	// AgentVersion is what it said last. Otherwise says what to do if it does not come back.
+	AgentAsks    bool   `json:"agentAsks"`
+	AgentVersion string `json:"agentVersion,omitempty"`
+	Otherwise    string `json:"otherwise"`
 	// LastSeen is the host's last heartbeat, Asked when it last asked to be readmitted, and AskedFrom its address then.
 	LastSeen  time.Time `json:"lastSeen,omitzero"`
 	Asked     time.Time `json:"asked,omitzero"`
@@ -62,7 +67,7 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 		return fail(err)
 	}
 	r := &Readmission{Host: name, UID: string(owner.GetUID()), Need: record.Need(now), Keys: record.Keys, Issued: record.Issued, Expired: record.Expires, OnlyFirstKey: record.OfJoin,
-		Asked: record.Asked, AskedFrom: record.AskedFrom, Until: now.Add(hostkey.Window).UTC().Truncate(time.Second), owner: owner, record: record}
+		AgentAsks: record.Asks(), Otherwise: otherwise(owner), Asked: record.Asked, AskedFrom: record.AskedFrom, Until: now.Add(hostkey.Window).UTC().Truncate(time.Second), owner: owner, record: record}
 	switch o := owner.(type) {
 	case *region.Server:
 		r.describe(o)
@@ -71,7 +76,11 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 			return fail(err)
 		}
 		r.LastSeen = facts.Heartbeat
+		if facts.Host != nil {
+			r.AgentVersion = facts.Host.Status.AgentVersion
+		}
 	case *region.Host:
+		r.AgentVersion = o.Status.AgentVersion
 		if r.LastSeen, err = host.Heartbeat(ctx, c, o); err != nil {
 			return fail(err)
 		}
@@ -79,14 +88,20 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 	return r, nil
 }
 
+// otherwise is how a host comes back that can't be readmitted.
+func otherwise(owner client.Object) string {
+	if _, server := owner.(*region.Server); server {
+		return "install it again: spec.reinstallAfter"
+	}
+	return "make a new identity for it: regiond host enroll --again"
+}
+
 // refuseReadmission says why a host can't be readmitted, and what to do instead. It is pure.
 func refuseReadmission(owner client.Object, record *hostkey.Record, now time.Time) error {
 	if owner.GetDeletionTimestamp() != nil {
 		return errors.New("it is being deleted")
 	}
-	again := "make a new identity for it: regiond host enroll --again"
 	if s, ok := owner.(*region.Server); ok {
-		again = "install it again: spec.reinstallAfter"
 		if s.Spec.Retired {
 			return errors.New("the server is retired; take it back into service first (spec.retired: false)")
 		}
@@ -96,7 +111,7 @@ func refuseReadmission(owner client.Object, record *hostkey.Record, now time.Tim
 	}
 	switch {
 	case record == nil:
-		return fmt.Errorf("no key of its agent was recorded, so nothing proves that a machine that asks is this host; %s", again)
+		return fmt.Errorf("no key of its agent was recorded, so nothing proves that a machine that asks is this host; %s", otherwise(owner))
 	case len(record.Keys) == 0:
 		return fmt.Errorf("its installation was ordered at %s and its agent has not joined yet: nothing to readmit", stamp(record.Issued))
 	case !record.NeedsReadmission(now):

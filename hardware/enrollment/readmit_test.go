@@ -110,7 +110,7 @@ func TestReadmit(t *testing.T) {
 		}
 	}
 	p, refused := w.plan()
-	if refused != "" || len(p.Keys) != 1 || p.SystemUUID != uuid1 || len(p.MACAddresses) != 1 || p.MACAddresses[0] != mac1 || p.BMC == "" || p.Asked.IsZero() || p.AskedFrom == "" {
+	if refused != "" || len(p.Keys) != 1 || p.SystemUUID != uuid1 || len(p.MACAddresses) != 1 || p.MACAddresses[0] != mac1 || p.BMC == "" || p.Asked.IsZero() || p.AskedFrom == "" || !p.AgentAsks {
 		t.Fatalf("plan %+v %s", p, refused)
 	}
 	if err := p.Open(t.Context(), w.api); err != nil {
@@ -209,6 +209,9 @@ func TestReadmitHostOfEarlierVersion(t *testing.T) {
 	w.joined(key)
 	w.forget(hostkey.Name("s1"))
 	w.now = w.now.Add(hostkey.Validity + time.Hour)
+	if p, refused := w.plan(); refused != "" || p.AgentAsks || !strings.Contains(p.Otherwise, "spec.reinstallAfter") {
+		t.Errorf("plan before it asks: got %+v %s, want not to know whether it will, and what to do then", p, refused)
+	}
 	if code, reason := w.readmit(key, uuid1); code != 403 || reason != enroll.ReasonNotReadmitted {
 		t.Errorf("first key: %d %s", code, reason)
 	}

@@ -218,6 +218,16 @@ func (r *Record) Need(now time.Time) string {
 		r.Issued.UTC().Format(time.RFC3339), r.Expires.UTC().Format(time.RFC3339))
 }
 
+// Asks says whether the host's agent is known to ask for its readmission by itself: it has, or it is of a version that names its
+// key in requests. Agents of earlier versions do not ask.
+func (r *Record) Asks() bool {
+	if r == nil || len(r.Keys) == 0 {
+		return false
+	}
+	last := r.Keys[0]
+	return slices.Contains(r.Named, last) || !r.Asked.IsZero() || r.ReadmittedKey == last
+}
+
 // Open says whether a readmission waits to be used.
 func (r *Record) Open(now time.Time) bool {
 	return r != nil && now.Before(r.ReadmitUntil) && r.Readmitted.IsZero()

@@ -197,6 +197,35 @@ func TestHolders(t *testing.T) {
 	}
 }
 
+// Whether an agent asks is known by what it did. An agent of an earlier version does not.
+func TestAsks(t *testing.T) {
+	sign := func(k hostkey.Key, change func(*hostkey.Record)) *hostkey.Record {
+		r := &hostkey.Record{}
+		r.Sign(k, hostkey.Key{ID: "before", Named: !k.Named}, t0)
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	named, byName := hostkey.Key{ID: "k", Named: true}, hostkey.Key{ID: "k"}
+	for name, c := range map[string]struct {
+		record *hostkey.Record
+		want   bool
+	}{
+		"no record":                       {nil, false},
+		"installation ordered":            {&hostkey.Record{Issued: t0}, false},
+		"an agent that names its key":     {sign(named, nil), true},
+		"an earlier one after it":         {sign(byName, nil), false},
+		"an earlier one, but it asked":    {sign(byName, func(r *hostkey.Record) { r.Asked = t0 }), true},
+		"an earlier one, which came back": {sign(byName, func(r *hostkey.Record) { r.Readmitted, r.ReadmittedKey = t0, "k" }), true},
+		"another one came back":           {sign(byName, func(r *hostkey.Record) { r.Readmitted, r.ReadmittedKey = t0, "other" }), false},
+	} {
+		if got := c.record.Asks(); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // Records of earlier versions are read.
 func TestRecordsOfEarlierVersions(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(&corev1.Secret{

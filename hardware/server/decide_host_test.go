@@ -44,7 +44,14 @@ func hostDecisions() []decision {
 		{name: "ready", power: region.PowerOn, with: alive("True", 5*time.Second), action: server.None{}, phase: region.PhaseReady, kind: region.ConditionReady, status: "True", reason: "HostHealthy"},
 		{name: "unhealthy", power: region.PowerOn, with: alive("False", 5*time.Second), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostUnhealthy", message: "unit foo failed"},
 		{name: "certificate expired: an operator lets the host back", power: region.PowerOn, with: expired(nil),
-			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "has not asked yet"},
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "its agent has not asked yet: look at its console"},
+		{name: "certificate expired: it is not known whether the agent asks", power: region.PowerOn, with: expired(func(r *hostkey.Record) { r.Named = nil }),
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
+			message: "may never do so: agents of earlier versions do not, and of which it is was not recorded"},
+		{name: "certificate expired: the host was readmitted, and may not ask", power: region.PowerOn, with: expired(func(r *hostkey.Record) {
+			r.Named, r.ReadmitUntil = nil, now.Add(time.Hour)
+		}), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
+			message: "may come back until 2026-03-01T13:00:00Z if its agent asks: agents of earlier versions do not"},
 		{name: "certificate expired: the host asks", power: region.PowerOn,
 			with:   expired(func(r *hostkey.Record) { r.Asked, r.AskedFrom = now.Add(-time.Minute), "10.99.0.17" }),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
@@ -57,7 +64,7 @@ func hostDecisions() []decision {
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
 			message: "it says that its certificate has expired; the one signed for it at 2026-03-01T11:00:00Z is valid until 2026-05-30T11:00:00Z: that has not reached it"},
 		{name: "certificate expired: the host was readmitted", power: region.PowerOn, with: expired(func(r *hostkey.Record) { r.ReadmitUntil = now.Add(time.Hour) }),
-			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "may come back until 2026-03-01T13:00:00Z"},
+			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "may come back until 2026-03-01T13:00:00Z, its agent asks every minute"},
 		{name: "certificate expired: the host is off", power: region.PowerOff, with: expired(nil),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonPoweredOff},
 		{name: "host silent: never installed again", power: region.PowerOn, with: alive("True", 24*time.Hour), action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent", message: "not installed again"},
@@ -123,7 +130,7 @@ func expired(change func(*hostkey.Record)) func(*server.Desired, *server.Facts) 
 	return func(w *server.Desired, f *server.Facts) {
 		alive("True", 100*24*time.Hour)(w, f)
 		f.Key = &hostkey.Record{}
-		f.Key.Sign(hostkey.Key{ID: "k"}, hostkey.Key{}, now.Add(-hostkey.Validity-time.Hour))
+		f.Key.Sign(hostkey.Key{ID: "k", Named: true}, hostkey.Key{}, now.Add(-hostkey.Validity-time.Hour))
 		if change != nil {
 			change(f.Key)
 		}

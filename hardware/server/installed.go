@@ -107,14 +107,20 @@ func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 
 // readmission says how a host whose certificate expired comes back.
 func readmission(name string, key *hostkey.Record, now time.Time) string {
-	if key.Open(now) {
-		return fmt.Sprintf("%s; it may come back until %s, its agent asks every minute", key.Need(now), stamp(key.ReadmitUntil))
+	const earlier = "agents of earlier versions do not, and of which it is was not recorded"
+	need, readmit := key.Need(now)+"; ", "regiond server readmit "+name
+	switch {
+	case key.Open(now) && key.Asks():
+		return fmt.Sprintf("%sit may come back until %s, its agent asks every minute", need, stamp(key.ReadmitUntil))
+	case key.Open(now):
+		return fmt.Sprintf("%sit may come back until %s if its agent asks: %s; if it does not come, install it again (spec.reinstallAfter)", need, stamp(key.ReadmitUntil), earlier)
+	case !key.Asked.IsZero():
+		return fmt.Sprintf("%sits agent asked at %s from %s and holds the recorded key: %s", need, stamp(key.Asked), key.AskedFrom, readmit)
+	case key.Asks():
+		return need + "its agent has not asked yet: look at its console and network, then " + readmit
 	}
-	asked := "its agent has not asked yet: look at its console and network, then"
-	if !key.Asked.IsZero() {
-		asked = fmt.Sprintf("its agent asked at %s from %s and holds the recorded key:", stamp(key.Asked), key.AskedFrom)
-	}
-	return key.Need(now) + "; " + asked + " regiond server readmit " + name
+	return need + "its agent has not asked, and may never do so: " + earlier + ". Look at its console and network, then " + readmit +
+		"; if it does not come, install it again (spec.reinstallAfter)"
 }
 
 // untilOf is how long a readmission is open, zero if it is not.
