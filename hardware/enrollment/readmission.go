@@ -63,11 +63,7 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 	if err != nil {
 		return fail(err)
 	}
-	if err := refuseReadmission(owner, record, now); err != nil {
-		return fail(err)
-	}
-	r := &Readmission{Host: name, UID: string(owner.GetUID()), Need: record.Need(now), Keys: record.Keys, Issued: record.Issued, Expired: record.Expires, OnlyFirstKey: record.OfJoin,
-		AgentAsks: record.Asks(), Otherwise: otherwise(owner), Asked: record.Asked, AskedFrom: record.AskedFrom, Until: now.Add(hostkey.Window).UTC().Truncate(time.Second), owner: owner, record: record}
+	r := &Readmission{Host: name, UID: string(owner.GetUID()), Otherwise: otherwise(owner), Until: now.Add(hostkey.Window).UTC().Truncate(time.Second), owner: owner, record: record}
 	switch o := owner.(type) {
 	case *region.Server:
 		r.describe(o)
@@ -85,19 +81,24 @@ func PlanReadmission(ctx context.Context, c client.Client, name string, now time
 			return fail(err)
 		}
 	}
+	if err := refuseReadmission(owner, record, r.LastSeen, now); err != nil {
+		return fail(err)
+	}
+	r.Need, r.Keys, r.Issued, r.Expired, r.OnlyFirstKey = record.Need(now), record.Keys, record.Issued, record.Expires, record.OfJoin
+	r.AgentAsks, r.Asked, r.AskedFrom = record.Asks(), record.Asked, record.AskedFrom
 	return r, nil
 }
 
 // otherwise is how a host comes back that can't be readmitted.
 func otherwise(owner client.Object) string {
-	if _, server := owner.(*region.Server); server {
+	if _, installed := owner.(*region.Server); installed {
 		return "install it again: spec.reinstallAfter"
 	}
 	return "make a new identity for it: regiond host enroll --again"
 }
 
 // refuseReadmission says why a host can't be readmitted, and what to do instead. It is pure.
-func refuseReadmission(owner client.Object, record *hostkey.Record, now time.Time) error {
+func refuseReadmission(owner client.Object, record *hostkey.Record, heartbeat, now time.Time) error {
 	if owner.GetDeletionTimestamp() != nil {
 		return errors.New("it is being deleted")
 	}
@@ -114,7 +115,7 @@ func refuseReadmission(owner client.Object, record *hostkey.Record, now time.Tim
 		return fmt.Errorf("no key of its agent was recorded, so nothing proves that a machine that asks is this host; %s", otherwise(owner))
 	case len(record.Keys) == 0:
 		return fmt.Errorf("its installation was ordered at %s and its agent has not joined yet: nothing to readmit", stamp(record.Issued))
-	case !record.NeedsReadmission(now):
+	case !record.NeedsReadmission(heartbeat, now):
 		return fmt.Errorf("its certificate is valid until %s: it comes back by itself when it is powered on", stamp(record.Expires))
 	}
 	return nil

@@ -203,10 +203,10 @@ func (r *Record) Expired(now time.Time) bool {
 	return r != nil && len(r.Keys) > 0 && !r.Expires.IsZero() && !now.Before(r.Expires)
 }
 
-// NeedsReadmission says whether the host can't come back by itself: its certificate has expired, or
-// it asked with a recorded key since the last one was signed, which then did not reach it.
-func (r *Record) NeedsReadmission(now time.Time) bool {
-	return r.Expired(now) || r != nil && len(r.Keys) > 0 && !r.Asked.IsZero()
+// NeedsReadmission says whether the host can't come back by itself: its certificate has expired, or it asked with a recorded key
+// since it was last heard, so that the last one that was signed did not reach it.
+func (r *Record) NeedsReadmission(heartbeat, now time.Time) bool {
+	return r.Expired(now) || r != nil && len(r.Keys) > 0 && r.Asked.After(heartbeat)
 }
 
 // Need says why the host can't come back by itself. What it holds is not always the certificate of which the record tells.

@@ -120,6 +120,7 @@ func TestNeedsReadmission(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	r := &hostkey.Record{}
 	r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now)
+	var heartbeat time.Time
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -127,17 +128,19 @@ func TestNeedsReadmission(t *testing.T) {
 		want   bool
 	}{
 		{"signed", func() {}, time.Hour, false},
+		{"asks, since its clock is wrong", func() { r.Asked = now.Add(2 * time.Hour) }, 3 * time.Hour, true},
+		{"its clock was set, and it is heard", func() { heartbeat = now.Add(4 * time.Hour) }, 30 * 24 * time.Hour, false},
 		{"expired", func() {}, hostkey.Validity, true},
 		{"signed again", func() { r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now.Add(hostkey.Validity)) }, hostkey.Validity + time.Minute, false},
 		{"asks, since that was lost", func() { r.Asked = now.Add(hostkey.Validity + 2*time.Minute) }, hostkey.Validity + 3*time.Minute, true},
 		{"signed once more", func() { r.Sign(hostkey.Key{ID: "a"}, hostkey.Key{}, now.Add(hostkey.Validity+time.Hour)) }, hostkey.Validity + 2*time.Hour, false},
 	} {
 		step.change()
-		if got := r.NeedsReadmission(now.Add(step.after)); got != step.want {
+		if got := r.NeedsReadmission(heartbeat, now.Add(step.after)); got != step.want {
 			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
 		}
 	}
-	if (*hostkey.Record)(nil).NeedsReadmission(now) {
+	if (*hostkey.Record)(nil).NeedsReadmission(now, now) {
 		t.Error("no record: got true, want false")
 	}
 }

@@ -63,6 +63,12 @@ func hostDecisions() []decision {
 			}),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired,
 			message: "it says that its certificate has expired; the one signed for it at 2026-03-01T11:00:00Z is valid until 2026-05-30T11:00:00Z: that has not reached it"},
+		{name: "asked to be readmitted, was heard, and is silent now", power: region.PowerOn, with: func(w *server.Desired, f *server.Facts) {
+			alive("True", time.Hour)(w, f)
+			f.Key = &hostkey.Record{}
+			f.Key.Sign(hostkey.Key{ID: "k", Named: true}, hostkey.Key{}, now.Add(-30*24*time.Hour))
+			f.Key.Asked = now.Add(-2 * time.Hour)
+		}, action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: "HostSilent"},
 		{name: "certificate expired: the host was readmitted", power: region.PowerOn, with: expired(func(r *hostkey.Record) { r.ReadmitUntil = now.Add(time.Hour) }),
 			action: server.None{}, phase: region.PhaseNotReady, kind: region.ConditionReady, status: "False", reason: region.ReasonCertificateExpired, message: "may come back until 2026-03-01T13:00:00Z, its agent asks every minute"},
 		{name: "certificate expired: the host is off", power: region.PowerOff, with: expired(nil),

@@ -84,7 +84,7 @@ func viewHost(want Desired, f Facts, since, now time.Time) hostView {
 	case !now.Before(fresh) && off:
 		return no(region.PhaseNotReady, 0, region.ReasonPoweredOff,
 			waiting("the host to be powered on", f.Heartbeat, "power it on when its maintenance is over; regiond leaves it off, as its spec.power says (manual)"))
-	case !now.Before(fresh) && f.Key.NeedsReadmission(now):
+	case !now.Before(fresh) && f.Key.NeedsReadmission(f.Heartbeat, now):
 		return no(region.PhaseNotReady, untilOf(f.Key, now), region.ReasonCertificateExpired, waiting("the host to be readmitted", f.Heartbeat, readmission(want.Name, f.Key, now)))
 	case !now.Before(fresh):
 		return no(region.PhaseNotReady, 0, region.ReasonHostSilent,
