@@ -3,10 +3,12 @@ package server
 import (
 	"log/slog"
 	"slices"
+	"sync"
+	"time"
 
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/flowcontrol"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -24,16 +26,20 @@ func (c *Controller) report(before, after *region.Server) {
 	}
 }
 
-// What the agents of all hosts say is recorded at most once in a second, after a burst. A host that
-// was broken into may write any condition as often as it likes, and each Event is an object.
+// What an agent says is recorded at most once in 20 seconds, after a burst, and what all say once in a second. A host that was
+// broken into may write any condition as often as it likes, and each Event is an object. It is not to silence the others.
 const (
-	toldEverySecond = 1
-	toldAtOnce      = 200
+	toldByOne       = 20 * time.Second
+	toldByOneAtOnce = 10
+	toldByAll       = time.Second
+	toldByAllAtOnce = 200
+	// maxTelling is of how many hosts it is kept what they told lately.
+	maxTelling = 10_000
 )
 
 // told records what the agents of hosts say of them in conditions, and lets everything pass.
 func (c *Controller) told() predicate.Predicate {
-	bounded := boundedRecorder{c.Events, flowcontrol.NewTokenBucketRateLimiter(toldEverySecond, toldAtOnce)}
+	bounded := &boundedRecorder{Recorder: c.Events, all: rate.NewLimiter(rate.Every(toldByAll), toldByAllAtOnce), of: map[string]*rate.Limiter{}}
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*region.Host), e.ObjectNew.(*region.Host)
 		event.Conditions(bounded, after, before.Status.Conditions, ofAgent(after.Status.Conditions))
@@ -48,16 +54,34 @@ func ofAgent(all []metav1.Condition) []metav1.Condition {
 	})
 }
 
-// boundedRecorder drops Events beyond its limit.
+// boundedRecorder drops Events of hosts beyond their limits.
 type boundedRecorder struct {
 	event.Recorder
-	limit flowcontrol.RateLimiter
+	all *rate.Limiter
+
+	mu sync.Mutex
+	of map[string]*rate.Limiter // by name
 }
 
-func (b boundedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
-	if b.limit.TryAccept() {
+func (b *boundedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	if b.limit(regarding.(*region.Host).Name).Allow() && b.all.Allow() {
 		b.Recorder.Eventf(regarding, related, eventType, reason, action, note, args...)
 	}
+}
+
+// limit of one host.
+func (b *boundedRecorder) limit(name string) *rate.Limiter {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of[name]
+	if l == nil {
+		if len(b.of) >= maxTelling {
+			clear(b.of)
+		}
+		l = rate.NewLimiter(rate.Every(toldByOne), toldByOneAtOnce)
+		b.of[name] = l
+	}
+	return l
 }
 
 // orderNote says which BMC was given an order, and who allowed it if it disturbs what the machine runs.

@@ -11,12 +11,12 @@ import (
 	"regiond.dev/regiond/region/event/eventtest"
 )
 
-// TestHostsTellBounded: a host that writes other conditions all the time does not fill the store.
+// TestHostsTellBounded: a host that writes other conditions all the time does not fill the store, nor silence the others.
 func TestHostsTellBounded(t *testing.T) {
 	book := &eventtest.Book{}
 	told := (&Controller{Events: book}).told()
-	write := func(kind string, n int) {
-		before := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "h1"}}
+	write := func(host, kind string, n int) {
+		before := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: host}}
 		after := before.DeepCopy()
 		after.Status.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionFalse, Reason: fmt.Sprintf("R%d", n)}}
 		if !told.Update(ctrlevent.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
@@ -24,15 +24,26 @@ func TestHostsTellBounded(t *testing.T) {
 		}
 	}
 	for n := range 100 {
-		write(fmt.Sprintf("Invented%d", n), n)
+		write("h1", fmt.Sprintf("Invented%d", n), n)
 	}
 	if n := len(book.Lines("")); n != 0 {
 		t.Errorf("got %d Events of conditions that agents don't have, want none", n)
 	}
-	for n := range 10 * toldAtOnce {
-		write(region.ConditionHealthy, n)
+	for n := range 10 * toldByAllAtOnce {
+		write("h1", region.ConditionHealthy, n)
 	}
-	if n := len(book.Lines("")); n < toldAtOnce || n > 2*toldAtOnce {
-		t.Errorf("got %d Events, want about %d", n, toldAtOnce)
+	one := len(book.Lines(""))
+	if one < toldByOneAtOnce || one > 2*toldByOneAtOnce {
+		t.Errorf("one host: got %d Events, want about %d", one, toldByOneAtOnce)
+	}
+	write("h2", region.ConditionHealthy, 0)
+	if n := len(book.Lines("")); n != one+1 {
+		t.Errorf("another host: got %d Events, want 1", n-one)
+	}
+	for n := range 10 * toldByAllAtOnce {
+		write(fmt.Sprintf("host%d", n), region.ConditionHealthy, n)
+	}
+	if n := len(book.Lines("")); n < toldByAllAtOnce || n > 2*toldByAllAtOnce {
+		t.Errorf("all hosts: got %d Events, want about %d", n, toldByAllAtOnce)
 	}
 }
