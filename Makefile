@@ -34,7 +34,7 @@ PACKAGES = $$(go list ./... | grep -v -e /cmd/regiond'$$' -e /bootstrap/kube'$$'
 LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
 TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 
-.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-previous e2e-tempest e2e-ansible e2e-firmware e2e-debian lint generate bench clean
+.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-ansible e2e-firmware e2e-debian lint generate bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ e2e: build ## the core path: from nothing to two guests that ping each other, an
 
 e2e-install: build ## servers from discovery to Ready: UEFI, BIOS, two labs, power cuts, kills in each stage
 	go test -count=1 -v -timeout 60m -tags=$(TAGS),e2e -run '^(TestRegion|TestBIOS|TestTwoLabs|TestKilledInEachStage)$$' ./test/e2e -regiond=$(abspath $(REGIOND))
+
+e2e-readmit: build ## a host whose certificate expired comes back by its key, with its data; earlier certificates have no rights
+	go test -count=1 -v -timeout 30m -tags=$(TAGS),e2e -run '^TestReadmission$$' ./test/e2e -regiond=$(abspath $(REGIOND))
 
 e2e-previous: build ## a running region of the version that landed last, under this version's program
 	previous=$$(scripts/build-previous) && go test -count=1 -v -timeout 30m -tags=$(TAGS),e2e -run '^TestPrevious$$' ./test/e2e -regiond=$(abspath $(REGIOND)) -previous=$$previous
