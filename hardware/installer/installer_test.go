@@ -90,7 +90,7 @@ func TestInstall(t *testing.T) {
 			t.Errorf("mode of %s is %v (%v), want %v", name, info.Mode(), err, mode)
 		}
 	}
-	arguments := " rw hugepages=16 isolcpus=2-5 regiond.esp=" + espOf(t, m, "sdb") + "\n"
+	arguments := " rw hugepages=16 isolcpus=2-5 regiond.esp=" + espGUID(t, filepath.Join(m.dir, "sdb")) + "\n"
 	if text := m.read("esp/loader/entries/regiond-a+3.conf"); !strings.Contains(text, "options root=PARTLABEL=root-a"+arguments) {
 		t.Errorf("boot entry:\n%s", text)
 	}
@@ -112,10 +112,10 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// espOf is the unique GUID of a disk's EFI system partition.
-func espOf(t *testing.T, m *machine, disk string) string {
+// espGUID is the unique GUID of a disk's EFI system partition.
+func espGUID(t *testing.T, disk string) string {
 	t.Helper()
-	f, err := os.Open(filepath.Join(m.dir, disk))
+	f, err := os.Open(disk)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,20 +98,6 @@ func testQEMU(t *testing.T, firmware inventory.FirmwareMode) {
 	again.kill()
 }
 
-func espGUID(t *testing.T, path string) string {
-	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	_, guids, err := diskimage.ReadTable(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guids[diskimage.LabelESP]
-}
-
 // A machine that cannot go on says why and restarts: the boot loader's counter then leads to the other slot.
 func TestQEMURestarts(t *testing.T) {
 	enterNamespace(t)

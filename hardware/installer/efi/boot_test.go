@@ -80,8 +80,11 @@ const (
 	like = "01000000" + "0400" + "72006500670069006f006e00640032000000" + "7fff0400" // regiond2
 )
 
+// store is variables of firmware, before and after.
+type store struct{ before, after map[string]string }
+
 // A variable whose content is given as "cut N" has N bytes in all, too few for its attributes when N < 4.
-var oddVariables = map[string]struct{ before, after map[string]string }{
+var oddVariables = map[string]store{
 	"lower-case name of a stranger keeps its number": {
 		map[string]string{"Boot0000": pxe, "Boot000a": pxe, "BootOrder": "00000a00"},
 		map[string]string{"Boot0000": pxe, "Boot0001": regiondOption, "Boot000a": pxe, "BootOrder": "010000000a00"},
@@ -130,16 +133,7 @@ var oddVariables = map[string]struct{ before, after map[string]string }{
 
 // Each odd variable that firmware or another system left is judged alone, and none is touched without need.
 func TestSetBootEntryAmongOddVariables(t *testing.T) {
-	for name, tc := range oddVariables {
-		dir := variables(t, tc.before)
-		if err := efi.SetBootEntry(dir, entry); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if got := contents(t, dir); !reflect.DeepEqual(got, tc.after) {
-			t.Errorf("%s:\ngot  %v\nwant %v", name, got, tc.after)
-		}
-	}
+	setBootEntry(t, oddVariables)
 }
 
 // A variable that can't be read at all, here a folder, is not ours and hinders nobody.
@@ -176,7 +170,7 @@ func TestSetBootEntryReadsBack(t *testing.T) {
 }
 
 func TestSetBootEntry(t *testing.T) {
-	for name, tc := range map[string]struct{ before, after map[string]string }{
+	setBootEntry(t, map[string]store{
 		"empty store": {
 			nil,
 			map[string]string{"Boot0000": regiondOption, "BootOrder": "0000"},
@@ -193,7 +187,13 @@ func TestSetBootEntry(t *testing.T) {
 			map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"},
 			map[string]string{"Boot0001": regiondOption, "BootOrder": "0100"},
 		},
-	} {
+	})
+}
+
+// setBootEntry in stores of variables, and compare what becomes of them.
+func setBootEntry(t *testing.T, stores map[string]store) {
+	t.Helper()
+	for name, tc := range stores {
 		dir := variables(t, tc.before)
 		if err := efi.SetBootEntry(dir, entry); err != nil {
 			t.Errorf("%s: %v", name, err)
