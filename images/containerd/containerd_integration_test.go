@@ -3,7 +3,6 @@
 package containerd_test
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/x509"
@@ -164,7 +163,7 @@ func (w *world) waitPinned(t *testing.T, image oci.Image, want bool) {
 
 func TestContainerdPulls(t *testing.T) {
 	w := newWorld(t)
-	first := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": tarFile(t, "k"), "nova": tarFile(t, "n")})
+	first := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": ocitest.Layer(t, "file", "k"), "nova": ocitest.Layer(t, "file", "n")})
 	pulled, err := w.ensure(t.Context(), first)
 	if want := []string{"keystone 1/2", "nova 2/2"}; err != nil || !slices.Equal(pulled, want) {
 		t.Fatalf("pulled %q, %v, want %q", pulled, err, want)
@@ -175,7 +174,7 @@ func TestContainerdPulls(t *testing.T) {
 	if pulled, err = w.ensure(t.Context(), first); err != nil || pulled != nil {
 		t.Errorf("again: pulled %q, %v, want nothing", pulled, err)
 	}
-	second := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": tarFile(t, "k"), "nova": tarFile(t, "other")})
+	second := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": ocitest.Layer(t, "file", "k"), "nova": ocitest.Layer(t, "file", "other")})
 	if pulled, err = w.ensure(t.Context(), second); err != nil || !slices.Equal(pulled, []string{"nova 1/1"}) {
 		t.Errorf("next set: pulled %q, %v, want nova", pulled, err)
 	}
@@ -186,7 +185,7 @@ func TestContainerdPulls(t *testing.T) {
 
 func TestContainerdFindsDamage(t *testing.T) {
 	w := newWorld(t)
-	set := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")})
+	set := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "n")})
 	layer := ocitest.Damage(t, w.imageDir, set.Images["nova"])
 	_, err := w.ensure(t.Context(), set)
 	var damaged *oci.MismatchError
@@ -203,24 +202,10 @@ func TestContainerdFindsDamage(t *testing.T) {
 // ctr, containerd's own client, reads the same configuration of registries.
 func TestCtrPulls(t *testing.T) {
 	w := newWorld(t)
-	image := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")}).Images["nova"]
+	image := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "n")}).Images["nova"]
 	ctr := exec.Command(*regiond)
 	ctr.Args = []string{"ctr", "--address", w.node.ContainerdSocket(), "images", "pull", "--hosts-dir", w.node.Registries(), image.Reference()}
 	if output, err := ctr.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, output)
 	}
-}
-
-func tarFile(t *testing.T, content string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err := w.WriteHeader(&tar.Header{Name: "file", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))})
-	if err == nil {
-		_, err = w.Write([]byte(content))
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }

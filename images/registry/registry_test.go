@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -112,7 +110,7 @@ func (w *world) pull(t *testing.T, image oci.Image) error {
 
 func TestPull(t *testing.T) {
 	w := newWorld(t)
-	set := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": tarFile(t, "k"), "nova": tarFile(t, "n")})
+	set := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"keystone": ocitest.Layer(t, "file", "k"), "nova": ocitest.Layer(t, "file", "n")})
 	for name, image := range set.Images {
 		if err := w.pull(t, image); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -127,11 +125,11 @@ func TestFollowsIndex(t *testing.T) {
 	if err := w.pull(t, nowhere); !answered(err, http.StatusNotFound) {
 		t.Errorf("empty layout: got error %v, want 404", err)
 	}
-	first := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "one")}).Images["nova"]
+	first := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "one")}).Images["nova"]
 	if err := w.pull(t, first); err != nil {
 		t.Error(err)
 	}
-	second := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "two")}).Images["nova"]
+	second := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "two")}).Images["nova"]
 	if err := errors.Join(w.pull(t, first), w.pull(t, second)); err != nil {
 		t.Error(err)
 	}
@@ -163,26 +161,11 @@ func TestRefusesWithoutCertificate(t *testing.T) {
 // A blob whose content does not match its digest is detected by the client that pulls it.
 func TestDamagedBlob(t *testing.T) {
 	w := newWorld(t)
-	image := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")}).Images["nova"]
+	image := ocitest.Publish(t, w.imageDir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "n")}).Images["nova"]
 	layer := ocitest.Damage(t, w.imageDir, image)
 	if err := w.pull(t, image); err == nil || !strings.Contains(err.Error(), layer.Hex) {
 		t.Errorf("error %v, want one that names %s", err, layer)
 	}
-}
-
-// tarFile is a layer with one file.
-func tarFile(t *testing.T, content string) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	err := w.WriteHeader(&tar.Header{Name: "file", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))})
-	if err == nil {
-		_, err = w.Write([]byte(content))
-	}
-	if err := errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }
 
 func answered(err error, status int) bool {
@@ -192,7 +175,7 @@ func answered(err error, status int) bool {
 
 func TestAnswers(t *testing.T) {
 	dir := t.TempDir()
-	set := ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": tarFile(t, "n"), "keystone": tarFile(t, "k")})
+	set := ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "n"), "keystone": ocitest.Layer(t, "file", "k")})
 	layout := oci.LayoutDir(dir)
 	// A blob of no image.
 	stray := strings.Repeat("a", 64)
@@ -231,8 +214,8 @@ func TestAnswers(t *testing.T) {
 // An interrupted pull resumes where it stopped.
 func TestPartOfBlob(t *testing.T) {
 	dir := t.TempDir()
-	ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": tarFile(t, "n")})
-	layers, err := ocitest.Image(t, tarFile(t, "n")).Layers()
+	ocitest.Publish(t, dir, "epoxy", map[string][]byte{"nova": ocitest.Layer(t, "file", "n")})
+	layers, err := ocitest.Image(t, ocitest.Layer(t, "file", "n")).Layers()
 	if err != nil {
 		t.Fatal(err)
 	}

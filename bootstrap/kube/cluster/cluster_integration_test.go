@@ -28,6 +28,7 @@ import (
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/kube/config"
+	"regiond.dev/regiond/images/oci/ocitest"
 )
 
 var regiond = flag.String("regiond", "", "the binary with the applets")
@@ -352,7 +353,7 @@ func (s *seed) importPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive := filepath.Join(s.dir, "part.tar")
-	layer := static.NewLayer(tarFile(t, "part", self), types.DockerUncompressedLayer)
+	layer := static.NewLayer(ocitest.Layer(t, "part", string(self)), types.DockerUncompressedLayer)
 	image, err := mutate.AppendLayers(empty.Image, layer)
 	if err != nil {
 		t.Fatal(err)

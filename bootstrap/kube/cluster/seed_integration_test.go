@@ -3,12 +3,9 @@
 package cluster_test
 
 import (
-	"archive/tar"
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -351,20 +348,4 @@ func commandLine(pid int) string {
 		return ""
 	}
 	return strings.ReplaceAll(string(b), "\x00", " ")
-}
-
-func tarFile(t *testing.T, name string, content []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(w, bytes.NewReader(content)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
 }

@@ -3,8 +3,10 @@
 package ocitest
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -51,6 +53,21 @@ func Publish(t testing.TB, imageDir, release string, contents map[string][]byte)
 		t.Fatal(err)
 	}
 	return set
+}
+
+// Layer is one with a file that may be run, for Publish and Image.
+func Layer(t testing.TB, name, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))})
+	if err == nil {
+		_, err = w.Write([]byte(content))
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // Image returns an image of one layer.
