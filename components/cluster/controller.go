@@ -40,6 +40,7 @@ import (
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/span"
 )
 
@@ -248,7 +249,7 @@ func (c *Controller) setup(m ctrl.Manager, metadata cache.Cache, registry promet
 		Named("openstackcluster").
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 2, CacheSyncTimeout: syncTimeout,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, 30*time.Second)}).
-		Complete(span.Reconciler("openstackcluster", c))
+		Complete(leadership.Reconciler(span.Reconciler("openstackcluster", c)))
 }
 
 // metadataOf is what a watch of a core kind's metadata asks for.

@@ -25,6 +25,7 @@ import (
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/event"
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/span"
 )
 
@@ -69,7 +70,7 @@ func (d *Discovery) SetupWithManager(m ctrl.Manager, registry prometheus.Registe
 	}
 	return ctrl.NewControllerManagedBy(m).Named("discovery").
 		For(&region.Region{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}, named(d.RegionName))).
-		Complete(span.Reconciler("discovery", d))
+		Complete(leadership.Reconciler(span.Reconciler("discovery", d)))
 }
 
 // Reconcile searches once.

@@ -15,6 +15,7 @@ import (
 
 	"regiond.dev/regiond/hardware/server"
 	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/span"
 )
 
@@ -50,7 +51,7 @@ func (s *Static) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 func (s *Static) SetupWithManager(m ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(m).Named("static-servers").
 		For(&region.Region{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}, named(s.RegionName))).
-		Complete(span.Reconciler("static-servers", s))
+		Complete(leadership.Reconciler(span.Reconciler("static-servers", s)))
 }
 
 func named(name string) predicate.Predicate {

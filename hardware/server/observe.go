@@ -13,6 +13,7 @@ import (
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/event"
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/span"
 )
 
@@ -173,6 +174,9 @@ func (c *Controller) survey(ctx context.Context, s *region.Server, ask func(ctx 
 
 // order carries out an action on the machine and enters what came of it into the observation.
 func (c *Controller) order(ctx context.Context, s *region.Server, access bmc.Target, version string, action Action) {
+	if leadership.Check(ctx) != nil {
+		return // another host may decide by now; if this one leads again, it decides again
+	}
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
 	ctx, done := span.Start(ctx, "order "+actionName(action), s.Name)

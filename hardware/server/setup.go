@@ -19,6 +19,7 @@ import (
 	"regiond.dev/regiond/hardware/hostkey"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/span"
 )
 
@@ -70,7 +71,7 @@ func (c *Controller) SetupWithManager(ctx context.Context, m ctrl.Manager, regis
 		Watches(&corev1.Secret{}, secrets, builder.WithPredicates(inNamespace(Namespace), predicate.ResourceVersionChangedPredicate{})).
 		Named("server").
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(span.Reconciler("server", c))
+		Complete(leadership.Reconciler(span.Reconciler("server", c)))
 }
 
 func (c *Controller) requests(ctx context.Context, take func(*region.Server) bool) []reconcile.Request {
