@@ -5,15 +5,18 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -22,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"regiond.dev/regiond/region/leadership"
 	"regiond.dev/regiond/region/scheme"
 )
 
@@ -45,8 +49,9 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// New returns the manager. Runnables that are added to it run while this host holds the Lease,
-// unless their NeedLeaderElection says that they run on every control host.
+// New returns the manager. Runnables that are added to it start when this host holds the Lease, and
+// change something only while it does, see package leadership, unless their NeedLeaderElection says
+// that they run on every control host.
 func New(c Config) (manager.Manager, error) {
 	if c.REST == nil || c.Host == "" || c.Log == nil {
 		return nil, errors.New("controller manager: REST, Host and Log are required")
@@ -58,7 +63,8 @@ func New(c Config) (manager.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("controller manager: %w", err)
 	}
-	lease, err := newLease(conf, c.Host, c.Log)
+	fence := leadership.NewFence(time.Now, renewDeadline, c.Log)
+	lease, err := newLease(conf, c.Host, fence, c.Log)
 	if err != nil {
 		return nil, fmt.Errorf("controller manager: %w", err)
 	}
@@ -66,30 +72,48 @@ func New(c Config) (manager.Manager, error) {
 	if metrics == "" {
 		metrics = "0" // controller-runtime's value for none
 	}
+	conf.Wrap(leadership.Transport)
 	again := true // a retry of a failed set-up adds a controller of the same name
-	var m manager.Manager
-	elected := func(*http.Request) error {
-		select {
-		case <-m.Elected():
-			return nil
-		default:
-			return fmt.Errorf("%s does not hold the Lease %s", c.Host, lease.Describe())
+	leads := func(*http.Request) error {
+		if err := fence.Check(); err != nil {
+			return fmt.Errorf("%s does not hold the Lease %s: %w", c.Host, lease.Describe(), err)
 		}
+		return nil
 	}
-	m, err = manager.New(conf, manager.Options{
+	m, err := manager.New(conf, manager.Options{
 		Scheme: kinds,
 		Logger: logr.FromSlogHandler(c.Log.Handler()),
 		Metrics: metricsserver.Options{BindAddress: metrics, ExtraHandlers: map[string]http.Handler{
-			"/healthz": healthz.CheckHandler{Checker: healthz.Ping}, "/readyz": healthz.CheckHandler{Checker: elected},
+			"/healthz": healthz.CheckHandler{Checker: healthz.Ping}, "/readyz": healthz.CheckHandler{Checker: leads},
 		}},
 		Cache:                               cache.Options{ByObject: selected},
 		Controller:                          config.Controller{SkipNameValidation: &again},
 		LeaderElection:                      true,
 		LeaderElectionResourceLockInterface: lease,
+		LeaseDuration:                       ptr.To(leaseDuration),
+		RenewDeadline:                       ptr.To(renewDeadline),
+		RetryPeriod:                         ptr.To(retryPeriod),
 		// Controllers have ended by then, so another control host need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 	})
-	return m, err
+	if err != nil {
+		return nil, fmt.Errorf("controller manager: %w", err)
+	}
+	return fenced{Manager: m, fence: fence}, nil
+}
+
+// fenced is a manager whose runnables are bounded by a fence if they are only for the leader.
+type fenced struct {
+	manager.Manager
+	fence *leadership.Fence
+}
+
+// Add adds a runnable; see New.
+func (m fenced) Add(r manager.Runnable) error {
+	if e, says := r.(manager.LeaderElectionRunnable); says && !e.NeedLeaderElection() {
+		return m.Manager.Add(r)
+	}
+	return m.Manager.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.Start(leadership.With(ctx, m.fence)) }))
 }
 
 // merge merges the rooms' selections of objects.

@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -38,8 +39,9 @@ func (l local) Start(ctx context.Context) error {
 
 func (local) NeedLeaderElection() bool { return false }
 
-// TestManagersOfTwoHosts runs the managers of two control hosts on one API server.
-func TestManagersOfTwoHosts(t *testing.T) {
+// startAPI starts an API server with the namespace of the Lease.
+func startAPI(t *testing.T) (*envtest.Environment, *rest.Config, client.WithWatch) {
+	t.Helper()
 	env := &envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiondFlag)}
 	conf, err := env.Start()
 	if err != nil {
@@ -50,13 +52,19 @@ func TestManagersOfTwoHosts(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	api, err := client.New(conf, client.Options{Scheme: scheme.New()})
+	api, err := client.NewWithWatch(conf, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: region.NamespaceSystem}}); err != nil {
 		t.Fatal(err)
 	}
+	return env, conf, api
+}
+
+// TestManagersOfTwoHosts runs the managers of two control hosts on one API server.
+func TestManagersOfTwoHosts(t *testing.T) {
+	_, conf, api := startAPI(t)
 	// A regiond on host a has just been killed.
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: manager.LeaseName},
