@@ -3,7 +3,6 @@
 package hardware_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -21,7 +20,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,19 +27,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/hardware/bmc"
 	"regiond.dev/regiond/hardware/discovery"
 	"regiond.dev/regiond/hardware/enrollment"
@@ -51,26 +44,11 @@ import (
 	"regiond.dev/regiond/machine/identity"
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
-	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/region/scheme"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 var regiondFlag = flag.String("regiond", "../bin/regiond", "a built regiond, for its API server, etcd and controller manager")
-
-// eventually waits for a condition on real components.
-func eventually(t *testing.T, what string, f func() (bool, string)) {
-	t.Helper()
-	deadline := time.Now().Add(90 * time.Second)
-	for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
-		ok, seen := f()
-		if ok {
-			tick.Stop()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 90 s; last seen: %s", what, seen)
-		}
-	}
-}
 
 // authority is the region's CA.
 type authority struct {
@@ -123,82 +101,25 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{ca: newAuthority(t), scheme: runtime.NewScheme()}
-	if err := errors.Join(clientgoscheme.AddToScheme(c.scheme), region.AddToScheme(c.scheme)); err != nil {
-		t.Fatal(err)
-	}
-	assets, dir := testassets.Dir(t, *regiondFlag), t.TempDir()
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../region/crd"}, ErrorIfCRDPathMissing: true}
-	env.ControlPlane.GetAPIServer().CertDir = dir
-	var err error
-	if c.rest, err = env.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	// The hosts' certificates are signed by our CA: the API server trusts it too, and reads the file again by itself.
-	trust, err := os.OpenFile(filepath.Join(dir, "client-cert-auth-ca.crt"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trust.Write(c.ca.pem); err != nil {
-		t.Fatal(err)
-	}
-	if err := trust.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if c.api, err = client.New(c.rest, client.Options{Scheme: c.scheme}); err != nil {
-		t.Fatal(err)
-	}
-	for _, ns := range []string{server.Namespace, host.Namespace} {
-		if err := c.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.startSigner(t, env, dir)
-	return c
-}
-
-// startSigner runs the real controller manager with its signing controller only.
-func (c *cluster) startSigner(t *testing.T, env *envtest.Environment, dir string) {
-	t.Helper()
+	c := &cluster{ca: newAuthority(t), scheme: scheme.New()}
 	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
-	admin, err := env.AddUser(envtest.User{Name: "kcm", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := admin.KubeConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := apiserver.Start(t, *regiondFlag)
+	c.rest, c.api = s.REST, s.Client
+	// The hosts' certificates are signed by our CA.
+	s.TrustClients(t, c.ca.pem)
 	der, err := x509.MarshalECPrivateKey(c.ca.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{"kcm.kubeconfig": kubeconfig, "signing.crt": c.ca.pem, "signing.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+	dir := t.TempDir()
+	certificate, key := filepath.Join(dir, "signing.crt"), filepath.Join(dir, "signing.key")
+	for file, content := range map[string][]byte{certificate: c.ca.pem, key: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var log bytes.Buffer
-	cmd := exec.Command(*regiondFlag, "kube-controller-manager", "--kubeconfig="+filepath.Join(dir, "kcm.kubeconfig"), "--controllers=certificatesigningrequest-signing-controller",
-		"--cluster-signing-cert-file="+filepath.Join(dir, "signing.crt"), "--cluster-signing-key-file="+filepath.Join(dir, "signing.key"), "--leader-elect=false", "--secure-port=0")
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil && t.Failed() {
-			t.Logf("controller manager: %v, the end of its log:\n%s", err, log.String()[max(0, log.Len()-2000):])
-		}
-	})
+	s.Controllers(t, "certificatesigningrequest-signing-controller", "--cluster-signing-cert-file="+certificate, "--cluster-signing-key-file="+key)
+	return c
 }
 
 // machine is a server whose firmware and installer are played by the test; its agent is the real one.
@@ -273,7 +194,7 @@ func (m *machine) install(ctx context.Context, s *enrollment.Server) {
 	}
 	// Firmware takes longer to come up than regiond to write down that the machine is on, and the loader asks again after an error.
 	var ticket *enroll.Ticket
-	eventually(m.t, "a ticket", func() (bool, string) {
+	apiserver.Eventually(m.t, "a ticket", func() (bool, string) {
 		ticket, err = s.Netboot(ctx, enrollment.Machine{MAC: mac, UUID: strings.ToUpper(m.uuid), Address: netip.MustParseAddr("127.0.0.1")})
 		return err == nil && ticket != nil, fmt.Sprintf("%v, %v", ticket, err)
 	})

@@ -34,6 +34,7 @@ import (
 	"regiond.dev/regiond/node/service"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 // idle is a service manager of a host without services.
@@ -90,7 +91,7 @@ func (c *cluster) checkEnrolled(t *testing.T, address string) {
 	}()
 	h := &region.Host{}
 	get := func() error { return c.api.Get(ctx, client.ObjectKey{Name: "n1"}, h) }
-	eventually(t, "host reports", func() (bool, string) {
+	apiserver.Eventually(t, "host reports", func() (bool, string) {
 		err := get()
 		return err == nil && h.Status.BootID != "" && h.Status.Inventory == nil, fmt.Sprintf("%v %+v", err, h.Status)
 	})
@@ -109,7 +110,7 @@ func (c *cluster) checkEnrolled(t *testing.T, address string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "configuration "+text, func() (bool, string) {
+		apiserver.Eventually(t, "configuration "+text, func() (bool, string) {
 			err := get()
 			b, _ := os.ReadFile(filepath.Join(root, "etc/x.conf"))
 			return err == nil && string(b) == text && h.Status.Configuration != nil && h.Status.Configuration.Digest == digest &&

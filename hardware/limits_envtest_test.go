@@ -22,6 +22,7 @@ import (
 	"regiond.dev/regiond/machine/inventory"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 // bigMachine is an inventory as large as they get: a storage server with two shelves.
@@ -75,7 +76,7 @@ func TestHostsAreLimited(t *testing.T) {
 		return func(s *region.HostStatus) { s.Kernel = strings.Repeat("x", n) }
 	}
 	// The policies are compiled some time after they were written.
-	eventually(t, "a status that is too large is refused", func() (bool, string) {
+	apiserver.Eventually(t, "a status that is too large is refused", func() (bool, string) {
 		err := write(agent, text(300_000+int(time.Now().UnixNano()%1000)))
 		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "262144 characters"), fmt.Sprint(err)
 	})
@@ -175,7 +176,7 @@ func (c *cluster) checkFlow(t *testing.T, conf *rest.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the flow schema of hosts", func() (bool, string) {
+	apiserver.Eventually(t, "the flow schema of hosts", func() (bool, string) {
 		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, conf.Host+"/apis/"+region.GroupVersion.String()+"/hosts/h1", nil)
 		if err != nil {
 			t.Fatal(err)

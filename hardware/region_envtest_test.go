@@ -33,6 +33,7 @@ import (
 	"regiond.dev/regiond/node"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 func fakeRoot(t *testing.T, uuid string) string {
@@ -87,7 +88,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 		}
 		return s
 	}
-	eventually(t, "server installed", func() (bool, string) {
+	apiserver.Eventually(t, "server installed", func() (bool, string) {
 		return meta.IsStatusConditionTrue(get().Status.Conditions, region.ConditionInstalled), fmt.Sprintf("%+v", s.Status)
 	})
 
@@ -113,7 +114,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 	ready := func() (bool, string) {
 		return meta.IsStatusConditionTrue(get().Status.Conditions, region.ConditionReady), fmt.Sprintf("%+v", s.Status.Conditions)
 	}
-	eventually(t, "server ready", ready)
+	apiserver.Eventually(t, "server ready", ready)
 	h := &region.Host{}
 	if err := c.api.Get(ctx, client.ObjectKey{Name: name}, h); err != nil {
 		t.Fatal(err)
@@ -135,7 +136,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 		if err := c.api.Status().Update(ctx, s); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "server ready again", func() (bool, string) {
+		apiserver.Eventually(t, "server ready again", func() (bool, string) {
 			ok, seen := ready()
 			return ok && s.Status.BMC != nil && s.Status.BMC.SystemUUID == m.uuid && s.Status.Power == region.PowerOn && s.Status.Phase == region.PhaseReady && meta.IsStatusConditionTrue(s.Status.Conditions, region.ConditionInspected), fmt.Sprintf("%+v %s %s %s", s.Status.BMC, s.Status.Power, s.Status.Phase, seen)
 		})
@@ -147,7 +148,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 		if err := c.api.Status().Update(ctx, h); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "host reported again", func() (bool, string) {
+		apiserver.Eventually(t, "host reported again", func() (bool, string) {
 			err := c.api.Get(ctx, client.ObjectKey{Name: name}, h)
 			return err == nil && h.Status.BootID == before.BootID && len(h.Status.Conditions) == 1, fmt.Sprintf("%v %+v", err, h.Status)
 		})
@@ -162,7 +163,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		enrolling, stop = c.regiond(t, m, listener)
-		eventually(t, "server ready", ready)
+		apiserver.Eventually(t, "server ready", ready)
 		var all region.ServerList
 		if err := c.api.List(ctx, &all); err != nil || len(all.Items) != 1 {
 			t.Errorf("%v, %d servers: a known BMC was taken for new", err, len(all.Items))
@@ -179,7 +180,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := &region.Server{}
-		eventually(t, "static server", func() (bool, string) {
+		apiserver.Eventually(t, "static server", func() (bool, string) {
 			err := c.api.Get(ctx, client.ObjectKey{Name: "static1"}, st)
 			ready := meta.FindStatusCondition(st.Status.Conditions, region.ConditionReady)
 			return err == nil && st.Spec.BMC.Port == 623 && st.Spec.Profile == "all" && ready != nil && ready.Reason == "CredentialsMissing", fmt.Sprintf("%v %+v", err, st)
@@ -189,7 +190,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 		if err := c.api.Patch(ctx, reg, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "condition Declared", func() (bool, string) {
+		apiserver.Eventually(t, "condition Declared", func() (bool, string) {
 			err := c.api.Get(ctx, client.ObjectKey{Name: "static1"}, st)
 			return err == nil && meta.IsStatusConditionFalse(st.Status.Conditions, server.ConditionDeclared), fmt.Sprintf("%v %+v", err, st.Status)
 		})
@@ -213,7 +214,7 @@ func TestRegionOnRealAPIServer(t *testing.T) {
 			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: host.Namespace}}, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: host.Namespace}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "join-" + name, Namespace: server.Namespace}},
 		} {
-			eventually(t, fmt.Sprintf("%T gone", o), func() (bool, string) {
+			apiserver.Eventually(t, fmt.Sprintf("%T gone", o), func() (bool, string) {
 				err := c.api.Get(ctx, client.ObjectKeyFromObject(o), o)
 				return apierrors.IsNotFound(err), fmt.Sprint(err)
 			})

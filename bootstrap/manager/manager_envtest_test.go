@@ -12,18 +12,13 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/bootstrap/manager"
 	"regiond.dev/regiond/region"
-	"regiond.dev/regiond/region/scheme"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 var regiondFlag = flag.String("regiond", "../../bin/regiond", "a built regiond, for its API server and etcd")
@@ -39,32 +34,10 @@ func (l local) Start(ctx context.Context) error {
 
 func (local) NeedLeaderElection() bool { return false }
 
-// startAPI starts an API server with the namespace of the Lease.
-func startAPI(t *testing.T) (*envtest.Environment, *rest.Config, client.WithWatch) {
-	t.Helper()
-	env := &envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiondFlag)}
-	conf, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	api, err := client.NewWithWatch(conf, client.Options{Scheme: scheme.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: region.NamespaceSystem}}); err != nil {
-		t.Fatal(err)
-	}
-	return env, conf, api
-}
-
 // TestManagersOfTwoHosts runs the managers of two control hosts on one API server.
 func TestManagersOfTwoHosts(t *testing.T) {
-	_, conf, api := startAPI(t)
+	s := apiserver.Start(t, *regiondFlag)
+	conf, api := s.REST, s.Client
 	// A regiond on host a has just been killed.
 	now := metav1.NowMicro()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: region.NamespaceSystem, Name: manager.LeaseName},

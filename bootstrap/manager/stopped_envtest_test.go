@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,18 +22,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"regiond.dev/regiond/bootstrap/manager"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/leadership"
+	"regiond.dev/regiond/test/apiserver"
 )
 
-// These make the test's program a control host of its own, which can be stopped.
+// These flags make the test binary play a control host, which can be stopped.
 var (
-	hostFlag       = flag.String("control-host", "", "name of the control host to play instead of running tests")
-	kubeconfigFlag = flag.String("kubeconfig-of-test", "", "how the control host reaches the API server")
+	hostFlag       = flag.String("control-host", "", "name of a control host; the binary plays it and runs no tests")
+	kubeconfigFlag = flag.String("kubeconfig-of-test", "", "kubeconfig of the control host")
 )
 
 func TestMain(m *testing.M) {
@@ -54,10 +53,11 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// acts is what control hosts write into all the time while they lead.
+// acts is the ConfigMap that control hosts write all the time while they lead.
 var acts = types.NamespacedName{Namespace: region.NamespaceSystem, Name: "acts"}
 
-// act runs the manager of a control host, whose controller writes the host's name many times in each reconciliation.
+// act runs the manager of a control host, whose controller writes the host's name many times in each
+// reconciliation.
 func act(ctx context.Context, conf *rest.Config, host string) error {
 	m, err := manager.New(manager.Config{REST: conf, Host: host, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
@@ -67,7 +67,7 @@ func act(ctx context.Context, conf *rest.Config, host string) error {
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for n := range 200 {
-			// Not a new version of what was read: nothing but the fence keeps a stale one out.
+			// The patch has no resourceVersion: only the fence prevents stale writes.
 			patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"data":{"by":%q,"n":"%d"}}`, host, n))
 			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: acts.Namespace, Name: acts.Name}}
 			if err := m.GetClient().Patch(ctx, o, patch); err != nil {
@@ -90,16 +90,17 @@ func act(ctx context.Context, conf *rest.Config, host string) error {
 // A control host that is stopped in the middle of a reconciliation, long enough for another one to
 // lead, writes nothing more when it continues.
 func TestStoppedControlHost(t *testing.T) {
-	env, conf, api := startAPI(t)
+	s := apiserver.Start(t, *regiondFlag)
+	api := s.Client
 	if err := api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: acts.Namespace, Name: acts.Name}}); err != nil {
 		t.Fatal(err)
 	}
 	writers := watchWriters(t, api)
-	a := startHost(t, env, "a")
+	a := startHost(t, s, "a")
 	writers.await(t, "a")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- act(ctx, conf, "b") }()
+	go func() { ended <- act(ctx, s.REST, "b") }()
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -109,36 +110,24 @@ func TestStoppedControlHost(t *testing.T) {
 	signalTo(t, a, syscall.SIGSTOP)
 	writers.await(t, "b")
 	signalTo(t, a, syscall.SIGCONT)
-	// It finds that b holds the Lease, and ends: what it knows is of before.
-	_ = a.Wait() // with an error, as it has to
+	// It finds that b holds the Lease, and exits: its state is outdated.
+	_ = a.Wait() // it exits with an error
 	writers.await(t, "b")
 	all := writers.seen()
 	if i := strings.Index(all, "b"); strings.Contains(all[i:], "a") {
-		t.Errorf("writes of a and b in their order: got %q, want none of a after the first of b", all[max(0, i-20):])
+		t.Errorf("writes of a and b in order: got %q, want none of a after the first of b", all[max(0, i-20):])
 	}
 }
 
-// startHost starts a control host as a process of its own.
-func startHost(t *testing.T, env *envtest.Environment, name string) *exec.Cmd {
+// startHost starts a control host as a separate process.
+func startHost(t *testing.T, s *apiserver.Server, name string) *exec.Cmd {
 	t.Helper()
-	user, err := env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := user.KubeConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "-control-host="+name, "-kubeconfig-of-test="+kubeconfig)
+	cmd := exec.Command(os.Args[0], "-control-host="+name, "-kubeconfig-of-test="+s.Kubeconfig(t, name))
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have exited
 	return cmd
 }
 
@@ -149,7 +138,7 @@ func signalTo(t *testing.T, cmd *exec.Cmd, s syscall.Signal) {
 	}
 }
 
-// writers are the names that were written, one letter each, in their order.
+// writers are the names that were written, one letter each, in order.
 type writers struct {
 	events chan string
 	names  strings.Builder
@@ -162,7 +151,7 @@ func watchWriters(t *testing.T, api client.WithWatch) *writers {
 		t.Fatal(err)
 	}
 	all := &writers{events: make(chan string, 1<<16)}
-	go func() { // ends with the watch, and that with the test
+	go func() { // ends with the watch, which ends with the test
 		defer close(all.events)
 		for e := range w.ResultChan() {
 			if o, ok := e.Object.(*corev1.ConfigMap); ok && o.Data["by"] != "" {
@@ -174,10 +163,10 @@ func watchWriters(t *testing.T, api client.WithWatch) *writers {
 	return all
 }
 
-// await the next write of a host.
+// await waits for the next write of a host.
 func (w *writers) await(t *testing.T, host string) {
 	t.Helper()
-	_ = w.seen() // those until now
+	_ = w.seen() // skips earlier writes
 	for end := time.After(time.Minute); ; {
 		select {
 		case by, watched := <-w.events:
@@ -193,7 +182,7 @@ func (w *writers) await(t *testing.T, host string) {
 	}
 }
 
-// seen are all writes until now.
+// seen returns all writes so far.
 func (w *writers) seen() string {
 	for {
 		select {

@@ -4,12 +4,9 @@ package plan_test
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,18 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"regiond.dev/regiond/bootstrap/kube/testassets"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/plan"
 	"regiond.dev/regiond/components/rollout"
 	"regiond.dev/regiond/images/oci"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/host"
+	"regiond.dev/regiond/test/apiserver"
 )
 
 var regiondFlag = flag.String("regiond", "../../bin/regiond", "a built regiond, for its API server, etcd and controller manager")
@@ -36,57 +30,9 @@ var regiondFlag = flag.String("regiond", "../../bin/regiond", "a built regiond, 
 // newAPI starts the real API server, and the controller that orphans a StatefulSet's pods.
 func newAPI(t *testing.T) client.Client {
 	t.Helper()
-	env := &envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiondFlag), CRDDirectoryPaths: []string{"../../region/crd"}, ErrorIfCRDPathMissing: true}
-	conf, err := env.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	admin, err := env.AddUser(envtest.User{Name: "kcm", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := admin.KubeConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "kcm.kubeconfig")
-	if err := os.WriteFile(path, kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	cmd := exec.Command(*regiondFlag, "kube-controller-manager", "--kubeconfig="+path, "--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0")
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil && t.Failed() {
-			t.Logf("controller manager: %v, the end of its log:\n%s", err, log.String()[max(0, log.Len()-2000):])
-		}
-	})
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), region.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	conf.QPS = -1
-	c, err := client.New(conf, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{host.Namespace, region.NamespaceSystem} {
-		if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c
+	s := apiserver.Start(t, *regiondFlag)
+	s.Controllers(t, "garbage-collector-controller")
+	return s.Client
 }
 
 // composer returns a composer of small templates and the base of package kustomize's tests.

@@ -7,23 +7,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"regiond.dev/regiond/bootstrap/kube/testassets"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"regiond.dev/regiond/test/apiserver"
 )
 
 // envtest chooses the flags of etcd and the API server, and the applets must accept them.
 func TestEnvtest(t *testing.T) {
-	environment := envtest.Environment{BinaryAssetsDirectory: testassets.Dir(t, *regiond)}
-	rest, err := environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	client, err := kubernetes.NewForConfig(rest)
+	client, err := kubernetes.NewForConfig(apiserver.Start(t, *regiond).REST)
 	if err != nil {
 		t.Fatal(err)
 	}
