@@ -96,7 +96,11 @@ func (d *decider) configured() metav1.Condition {
 	}
 	for _, w := range d.f.Workloads {
 		if !w.done() {
-			return d.no(kind, region.ReasonRollingOut, w.Name+" to be rolled out", d.unrolled(w))
+			c := d.no(kind, region.ReasonRollingOut, w.Name+" to be rolled out", d.unrolled(w))
+			if d.f.Store != nil {
+				c.Message += "; " + d.f.Store.Message
+			}
+			return c
 		}
 	}
 	reason, message := region.ReasonApplied, "the configuration was rendered and applied"

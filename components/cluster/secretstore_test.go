@@ -141,6 +141,22 @@ func TestSecretsOfAStore(t *testing.T) {
 	}
 }
 
+// followed is a cluster that is ready with the secrets of its store, and its controller.
+func followed(t *testing.T, own map[string]any) (*world, *cluster.Controller) {
+	t.Helper()
+	w := newWorld(t)
+	storeOf(w)
+	c := w.controller()
+	w.reconcile(c)
+	tree := w.generatedTree()
+	if own != nil {
+		tree["own"] = own
+	}
+	w.must(operatorWrites(t.Context(), w.api, tree))
+	w.until(always(c), "ready", w.ready)
+	return w, c
+}
+
 // templates of the cluster's pods by their Deployment.
 func (w *world) templates() map[string]corev1.PodSpec {
 	w.t.Helper()
@@ -212,12 +228,7 @@ func TestStoreThatIsAwayStopsNothing(t *testing.T) {
 		}, region.ReasonSecretStoreUnavailable, []string{"waiting for the External Secrets operator to write Secret openstack-lab/openstack-store"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			storeOf(w)
-			c := w.controller()
-			w.reconcile(c)
-			w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
-			w.until(always(c), "ready", w.ready)
+			w, c := followed(t, nil)
 			before := w.inForce()
 			tt.breakIt(w)
 			w.must(w.api.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "openstack-lab", Name: "keystone"}}))
@@ -241,12 +252,7 @@ func TestStoreThatIsAwayStopsNothing(t *testing.T) {
 
 // An operator that is away is not waited for in each reconciliation: its webhook takes seconds not to answer.
 func TestStoreThatIsAwayIsNotAskedAllTheTime(t *testing.T) {
-	w := newWorld(t)
-	storeOf(w)
-	c := w.controller()
-	w.reconcile(c)
-	w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
-	w.until(always(c), "ready", w.ready)
+	w, c := followed(t, nil)
 	asked := 0
 	w.noOperator = func(string) error {
 		asked++
@@ -266,14 +272,7 @@ func TestStoreThatIsAwayIsNotAskedAllTheTime(t *testing.T) {
 // A cluster that leaves its store keeps what services use. Nothing is asked of the store any more, and
 // what it answered is not left lying about.
 func TestClusterLeavesItsStore(t *testing.T) {
-	w := newWorld(t)
-	storeOf(w)
-	c := w.controller()
-	w.reconcile(c)
-	tree := w.generatedTree()
-	tree["own"] = map[string]any{"ldap-password": "x"}
-	w.must(operatorWrites(t.Context(), w.api, tree))
-	w.until(always(c), "ready", w.ready)
+	w, c := followed(t, map[string]any{"ldap-password": "x"})
 	before, pods := w.inForce(), w.templates()
 
 	refused := apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -355,12 +354,7 @@ func TestStoreKeepsOwnSecrets(t *testing.T) {
 
 // The Secret of a cluster that an earlier regiond took from a store says nothing of it; leaving it is the same.
 func TestClusterOfAnEarlierRegiondLeavesItsStore(t *testing.T) {
-	w := newWorld(t)
-	storeOf(w)
-	c := w.controller()
-	w.reconcile(c)
-	w.must(operatorWrites(t.Context(), w.api, w.generatedTree()))
-	w.until(always(c), "ready", w.ready)
+	w, _ := followed(t, nil)
 	s := &corev1.Secret{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "openstack-lab", Name: openstack.SecretName}, s))
 	delete(s.Annotations, cluster.AnnotationKeptOwn)
