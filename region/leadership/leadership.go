@@ -1,7 +1,7 @@
 // Package leadership lets controllers act only while their host is known to lead the region. A host
-// leads in terms: one ends when the Lease was not renewed for so long that another host may take it
-// soon, and the next begins when it was renewed again. Nothing ends with a term but what was being
-// done: controllers wait for the next one, and what they know stays.
+// leads in terms: a term ends when the Lease has not been renewed for so long that another host may
+// soon acquire it, and the next begins when it is renewed. Only running operations end with a term:
+// controllers are suspended until the next one, and keep their state.
 package leadership
 
 import (
@@ -15,10 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// ErrNone is what ends with a term, and what is refused without one.
+// ErrNone is the error of what is refused without a term, and the cause of contexts that end with
+// one.
 var ErrNone = errors.New("this host does not lead the region at the moment: its Lease is not renewed")
 
-// Fence knows until when this host leads. It is told of the Lease, and asks nobody.
+// Fence knows until when this host leads. It sends no requests: Renewed and Ended tell it of the
+// Lease.
 type Fence struct {
 	now   func() time.Time
 	lasts time.Duration
@@ -36,53 +38,54 @@ type term struct {
 	end context.CancelCauseFunc
 }
 
-// NewFence returns one without a term. A term lasts so long after a renewal. Times of the clock MUST
-// be monotonic, as those of time.Now are: they pass while the process is stopped, and don't jump.
+// NewFence returns a fence without a term. lasts is the duration of a term after the last renewal.
+// The clock MUST be monotonic, as time.Now is: it advances while the process is stopped, and does not
+// jump.
 func NewFence(now func() time.Time, lasts time.Duration, log *slog.Logger) *Fence {
 	return &Fence{now: now, lasts: lasts, log: log, begun: make(chan struct{})}
 }
 
-// Renewed says that the API server has accepted a renewal that was sent at this time of the clock.
-// It counts from then: others may have seen it at any time since.
+// Renewed reports that the API server has accepted a renewal that was sent at this time. The term
+// counts from then, because others may have seen the renewal at any time since.
 func (f *Fence) Renewed(sent time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.until = sent.Add(f.lasts)
 	left := f.until.Sub(f.now())
-	if left <= 0 { // the answer came too late
+	if left <= 0 { // the response came too late
 		f.expire()
 		return
 	}
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	f.timer = time.AfterFunc(left, func() { _ = f.Check() }) // ends the term, unless it is renewed until then
+	f.timer = time.AfterFunc(left, func() { _ = f.Check() }) // ends the term, unless it was renewed meanwhile
 	if f.term == nil {
 		ctx, end := context.WithCancelCause(context.Background())
 		f.term = &term{ctx, end}
 		close(f.begun)
-		f.log.Info("this host leads the region: its controllers act")
+		f.log.Info("this host leads the region: its controllers are active")
 	}
 }
 
-// Ended says that the Lease is not this host's any more.
+// Ended reports that this host no longer holds the Lease.
 func (f *Fence) Ended() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.until = time.Time{}
 	if f.end() {
-		f.log.Info("this host does not lead the region any more")
+		f.log.Info("this host no longer leads the region")
 	}
 }
 
-// expire ends a term that is over. f.mu is held.
+// expire ends a term whose time is over. f.mu is held.
 func (f *Fence) expire() {
 	if !f.now().Before(f.until) && f.end() {
-		f.log.Warn("the controllers of this host wait until its Lease is renewed; nothing is restarted", slog.Duration("without a renewal for", f.lasts))
+		f.log.Warn("the controllers of this host are suspended until its Lease is renewed; nothing is restarted", slog.Duration("without a renewal for", f.lasts))
 	}
 }
 
-// end the term, and say whether there was one. f.mu is held.
+// end ends the term, and returns whether there was one. f.mu is held.
 func (f *Fence) end() bool {
 	if f.term == nil {
 		return false
@@ -92,8 +95,8 @@ func (f *Fence) end() bool {
 	return true
 }
 
-// Check is ErrNone without a term. It looks at the clock: a process that was stopped finds out
-// before its timers run.
+// Check returns ErrNone without a term. It reads the clock, so that a process that was stopped
+// notices before its timers run.
 func (f *Fence) Check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,13 +107,13 @@ func (f *Fence) Check() error {
 	return nil
 }
 
-// wait for a term. It fails only if ctx ends.
+// wait waits for a term. It only fails if ctx ends.
 func (f *Fence) wait(ctx context.Context) (*term, error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		_ = f.Check() // ends a term that is over
+		_ = f.Check() // ends a term whose time is over
 		f.mu.Lock()
 		present, begun := f.term, f.begun
 		f.mu.Unlock()
@@ -126,7 +129,7 @@ func (f *Fence) wait(ctx context.Context) (*term, error) {
 
 type key struct{}
 
-// With is a context in which what only the leader may do is bounded by a fence.
+// With returns a context whose changes are bounded by a fence.
 func With(ctx context.Context, f *Fence) context.Context { return context.WithValue(ctx, key{}, f) }
 
 func of(ctx context.Context) *Fence {
@@ -134,8 +137,8 @@ func of(ctx context.Context) *Fence {
 	return f
 }
 
-// Check is ErrNone if what the context is for is bounded by a fence that has no term. It is to be
-// called before what can't be taken back, such as an order to a BMC.
+// Check returns ErrNone if the context is bounded by a fence that has no term. Call it before
+// operations that can't be undone, such as an order to a BMC.
 func Check(ctx context.Context) error {
 	if f := of(ctx); f != nil {
 		return f.Check()
@@ -143,11 +146,11 @@ func Check(ctx context.Context) error {
 	return nil
 }
 
-// again is when a reconciliation that was cut off is looked at again, at the earliest.
+// again is the delay after which a cancelled reconciliation is repeated, at the earliest.
 const again = time.Second
 
-// Reconciler is a reconciler that acts in terms. A reconciliation that a term's end has cut off is
-// done again in the next one.
+// Reconciler returns a reconciler that acts in terms. A reconciliation that is cancelled by the end
+// of a term is repeated in the next one.
 func Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		f := of(ctx)
@@ -169,7 +172,7 @@ func Reconciler(r reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// Transport refuses to change anything outside of a term.
+// Transport returns a transport that refuses changes outside of a term.
 func Transport(next http.RoundTripper) http.RoundTripper { return transport{next} }
 
 type transport struct{ next http.RoundTripper }
@@ -183,5 +186,5 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper is the transport below, for client-go's tools that look for it.
+// WrappedRoundTripper returns the inner transport, for client-go's tools that look for it.
 func (t transport) WrappedRoundTripper() http.RoundTripper { return t.next }
