@@ -73,17 +73,23 @@ func rooms() []*room {
 	return []*room{
 		{name: "openstack", files: map[string]string{"a": "databases", "big": strings.Repeat("0123456789abcdef", 40_000)}},
 		{name: "pki", files: map[string]string{"a": "", "b/c": "key"}},
+		{name: "etcd", files: map[string]string{}},
+		{name: "journal.db", files: map[string]string{}},
 	}
+}
+
+func sources(all []*room) (out []backup.Source) {
+	for _, r := range all {
+		out = append(out, r)
+	}
+	return out
 }
 
 // create a backup in a folder and return it with the store.
 func create(t *testing.T, to age.Recipient, all []*room) (*backup.Result, backup.Directory) {
 	t.Helper()
 	store := backup.Directory(filepath.Join(t.TempDir(), "backups"))
-	c := backup.CreateConfig{Manifest: manifest(), Recipients: []age.Recipient{to}, Staging: filepath.Join(t.TempDir(), "staging"), Store: store}
-	for _, r := range all {
-		c.Sources = append(c.Sources, r)
-	}
+	c := backup.CreateConfig{Manifest: manifest(), Recipients: []age.Recipient{to}, Sources: sources(all), Staging: filepath.Join(t.TempDir(), "staging"), Store: store}
 	result, err := backup.Create(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -140,14 +146,14 @@ func TestFailedBackupLeavesNothing(t *testing.T) {
 	id := key(t)
 	for name, spoil := range map[string]func(*room){
 		"source fails":         func(r *room) { r.fail = errors.New("the database is down") },
-		"name leads elsewhere": func(r *room) { r.name = ".." },
+		"name leads elsewhere": func(r *room) { r.files["b/c"], r.name = "x", "etcd/.." },
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := rooms()
-			spoil(all[1])
+			spoil(all[2])
 			store := backup.Directory(t.TempDir())
 			_, err := backup.Create(t.Context(), backup.CreateConfig{Manifest: manifest(), Recipients: []age.Recipient{id.Recipient()},
-				Sources: []backup.Source{all[0], all[1]}, Staging: filepath.Join(t.TempDir(), "s"), Store: store})
+				Sources: sources(all), Staging: filepath.Join(t.TempDir(), "s"), Store: store})
 			if err == nil {
 				t.Error("got a backup, want an error")
 			}
@@ -155,6 +161,16 @@ func TestFailedBackupLeavesNothing(t *testing.T) {
 				t.Errorf("left in the store: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// What the table of the data directory says that a backup needs has a source.
+func TestMissing(t *testing.T) {
+	if got := backup.Missing(sources(rooms())); len(got) > 0 {
+		t.Errorf("got %q missing, want nothing", got)
+	}
+	if got := fmt.Sprint(backup.Missing(sources(rooms()[1:]))); got != "[openstack]" {
+		t.Errorf("got %s missing, want [openstack]", got)
 	}
 }
 
@@ -169,7 +185,7 @@ func content(t *testing.T, store backup.Directory, name string) []byte {
 
 func TestWrongKey(t *testing.T) {
 	result, store := create(t, key(t).Recipient(), rooms())
-	_, err := backup.Verify(t.Context(), bytes.NewReader(content(t, store, result.Name)), key(t))
+	_, err := backup.Verify(t.Context(), bytes.NewReader(content(t, store, result.Name)), nil, key(t))
 	if !errors.Is(err, backup.ErrWrongKey) || errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("got %v, want that the key is wrong", err)
 	}
@@ -181,19 +197,19 @@ func TestDamageOfTheFile(t *testing.T) {
 	result, store := create(t, id.Recipient(), rooms())
 	good := content(t, store, result.Name)
 	for at := 0; at < len(good); at += max(len(good)/50, 1) {
-		if _, err := backup.Verify(t.Context(), bytes.NewReader(good[:at]), id); !errors.Is(err, backup.ErrDamaged) {
+		if _, err := backup.Verify(t.Context(), bytes.NewReader(good[:at]), nil, id); !errors.Is(err, backup.ErrDamaged) {
 			t.Errorf("cut off after %d of %d bytes: got %v, want that it is damaged", at, len(good), err)
 		}
 		bad := bytes.Clone(good)
 		bad[at] ^= 1
-		if _, err := backup.Verify(t.Context(), bytes.NewReader(bad), id); err == nil {
+		if _, err := backup.Verify(t.Context(), bytes.NewReader(bad), nil, id); err == nil {
 			t.Errorf("byte %d of %d changed: got no error", at, len(good))
 		}
 	}
-	if _, err := backup.Verify(t.Context(), bytes.NewReader(append(bytes.Clone(good), "more"...)), id); !errors.Is(err, backup.ErrDamaged) {
+	if _, err := backup.Verify(t.Context(), bytes.NewReader(append(bytes.Clone(good), "more"...)), nil, id); !errors.Is(err, backup.ErrDamaged) {
 		t.Errorf("longer: got %v, want that it is damaged", err)
 	}
-	if _, err := backup.Verify(t.Context(), bytes.NewReader(good), id); err != nil {
+	if _, err := backup.Verify(t.Context(), bytes.NewReader(good), nil, id); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
 }
@@ -275,7 +291,7 @@ func TestDamageOfEachEntry(t *testing.T) {
 				}
 				return b
 			})
-			_, err := backup.Verify(t.Context(), bytes.NewReader(bad), id)
+			_, err := backup.Verify(t.Context(), bytes.NewReader(bad), nil, id)
 			if name := result.Manifest.Entries[i-1].Name; !errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s %s: got %v, want that %s is damaged", name, what, err, name)
 			}
@@ -314,7 +330,7 @@ func TestManifestsThatAreRefused(t *testing.T) {
 			}
 			return b
 		})
-		if _, err := backup.Verify(t.Context(), bytes.NewReader(bad), id); !errors.Is(err, c.want) {
+		if _, err := backup.Verify(t.Context(), bytes.NewReader(bad), nil, id); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}

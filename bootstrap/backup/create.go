@@ -11,10 +11,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
+
+	"regiond.dev/regiond/bootstrap/datadir"
 )
 
 // Source is what a room has to back up.
@@ -26,6 +29,20 @@ type Source interface {
 	// kept from working meanwhile. Content that is an *os.File is not copied but read twice, up to the
 	// size that it has now, and closed.
 	Backup(ctx context.Context, add func(name string, content io.Reader) error) error
+}
+
+// Missing are the entries of the data directory that a backup needs and no source has, by the table
+// of the data directory: the sources of its entries have their names. The mark of the region is
+// made again of what the manifest says.
+func Missing(sources []Source) []datadir.Name {
+	var out []datadir.Name
+	for _, e := range datadir.Entries() {
+		there := slices.ContainsFunc(sources, func(s Source) bool { return s.Name() == string(e.Name) })
+		if e.Backup && e.Name != datadir.Marker && !there {
+			out = append(out, e.Name)
+		}
+	}
+	return out
 }
 
 // CreateConfig says what to back up, for whom, and where to.
@@ -55,6 +72,9 @@ type Result struct {
 func Create(ctx context.Context, c CreateConfig) (result *Result, err error) {
 	if len(c.Recipients) == 0 {
 		return nil, errors.New("a backup needs recipients: public keys of those who may restore it")
+	}
+	if missing := Missing(c.Sources); len(missing) > 0 {
+		return nil, fmt.Errorf("nobody backs up %q of the data directory", missing)
 	}
 	if err := emptyFolder(c.Staging); err != nil {
 		return nil, err

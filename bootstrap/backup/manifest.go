@@ -46,9 +46,15 @@ type Manifest struct {
 	Version string `json:"version"`
 	// Time at which it was begun. What changed later need not be in it.
 	Time time.Time `json:"time"`
+	// RegionFile is the path of region.yaml on the control host; the file is in the backup.
+	RegionFile string `json:"regionFile"`
 	// Images that the region's OpenStack clusters run. They are not in the backup.
-	Images  []ImageSet `json:"images,omitempty"`
-	Entries []Entry    `json:"entries"`
+	Images []ImageSet `json:"images,omitempty"`
+	// Reinstalling are the servers whose installation was accepted and not over: after a restore they
+	// are installed, even if that was done meanwhile.
+	Reinstalling []string `json:"reinstalling,omitempty"`
+
+	Entries []Entry `json:"entries"`
 }
 
 // ImageSet is what an OpenStack cluster runs.
@@ -56,7 +62,17 @@ type ImageSet struct {
 	Cluster string `json:"cluster"`
 	Release string `json:"release"`
 	// References of the images by which they are pulled, with their digests.
-	References []string `json:"references"`
+	References []string `json:"references,omitempty"`
+}
+
+// ImagesOf an OpenStack cluster.
+func (m Manifest) ImagesOf(cluster string) ImageSet {
+	for _, s := range m.Images {
+		if s.Cluster == cluster {
+			return s
+		}
+	}
+	return ImageSet{Cluster: cluster}
 }
 
 // Entry is one file in a backup.

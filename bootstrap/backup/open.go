@@ -94,14 +94,17 @@ func (b *Reader) Each(ctx context.Context, f func(e Entry, content io.Reader) er
 	return nil
 }
 
-// Verify reads a whole backup and returns its manifest.
-func Verify(ctx context.Context, r io.Reader, identities ...age.Identity) (Manifest, error) {
+// Verify reads a whole backup and returns its manifest. peek is as in Each; it may be nil.
+func Verify(ctx context.Context, r io.Reader, peek func(e Entry, content io.Reader) error, identities ...age.Identity) (Manifest, error) {
+	if peek == nil {
+		peek = func(Entry, io.Reader) error { return nil }
+	}
 	b, err := Open(r, identities...)
 	if err != nil {
 		return Manifest{}, err
 	}
 	defer b.Close()
-	return b.Manifest, b.Each(ctx, func(Entry, io.Reader) error { return nil })
+	return b.Manifest, b.Each(ctx, peek)
 }
 
 // checking computes the digest of what is read, and remembers why it could not be read.

@@ -29,7 +29,7 @@ type Restorer interface {
 
 // RestoreConfig says what to restore, and where.
 type RestoreConfig struct {
-	// Open the backup, from its beginning. It is opened once to check it, and again to restore it.
+	// Open the backup, from its beginning.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 	// Name of the backup, for messages and the mark.
 	Name       string
@@ -72,21 +72,8 @@ func (c RestoreConfig) Check() error {
 		c.DataDir, whose, strings.Join(names, ", "))
 }
 
-// Verify reads the whole backup and returns its manifest.
-func (c RestoreConfig) Verify(ctx context.Context) (m Manifest, err error) {
-	r, err := c.Open(ctx)
-	if err != nil {
-		return m, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if m, err = Verify(ctx, r, c.Identities...); err != nil {
-		return m, fmt.Errorf("%s: %w", c.Name, err)
-	}
-	return m, c.known(m)
-}
-
-// known refuses entries that nobody restores, before anything is changed.
-func (c RestoreConfig) known(m Manifest) error {
+// Known refuses entries that nobody restores.
+func (c RestoreConfig) Known(m Manifest) error {
 	for _, e := range m.Entries {
 		if c.restorer(e) == nil {
 			return fmt.Errorf("%s: %s: this regiond can't restore it; use regiond %s, which made the backup, or a later one", c.Name, e.Name, m.Version)
@@ -104,11 +91,11 @@ func (c RestoreConfig) restorer(e Entry) Restorer {
 	return c.Restorers[i]
 }
 
-// Restore puts everything into the data directory, which Check has accepted and nothing runs on: the
-// caller holds its lock. After an error or a kill it is called again and begins again; until it has
+// Restore puts everything of a backup, whose manifest Verify has returned, into the data directory,
+// on which nothing runs: the caller holds its lock. After an error or a kill it is called again and begins again; until it has
 // ended well regiond refuses to start there.
 func Restore(ctx context.Context, c RestoreConfig, want Manifest) (err error) {
-	if err := c.Check(); err != nil {
+	if err := errors.Join(c.Check(), c.Known(want)); err != nil {
 		return err
 	}
 	if err := c.step("mark"); err != nil {

@@ -38,6 +38,21 @@ func restoration(t *testing.T) (backup.RestoreConfig, []*room) {
 	return c, all
 }
 
+// verified manifest of the backup.
+func verified(t *testing.T, c backup.RestoreConfig) backup.Manifest {
+	t.Helper()
+	r, err := c.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m, err := backup.Verify(t.Context(), r, nil, c.Identities...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // tree is the content of all files below a folder.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
@@ -61,10 +76,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // same command makes whole.
 func TestKilledInEachStepOfARestore(t *testing.T) {
 	c, _ := restoration(t)
-	m, err := c.Verify(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := verified(t, c)
 	var steps []string
 	c.Cut = func(step string) error { steps = append(steps, step); return nil }
 	if err := backup.Restore(t.Context(), c, m); err != nil {
@@ -74,17 +86,14 @@ func TestKilledInEachStepOfARestore(t *testing.T) {
 	if want["pki/b/c"] != "key" || want["region.json"] == "" || len(want) != 5 {
 		t.Fatalf("restored %v", slices.Sorted(maps.Keys(want)))
 	}
-	if len(steps) != 10 {
-		t.Errorf("got steps %q, want 10", steps)
+	if len(steps) != 12 {
+		t.Errorf("got steps %q, want 12", steps)
 	}
 	killed := errors.New("killed")
 	for _, at := range steps {
 		t.Run(at, func(t *testing.T) {
 			c, _ := restoration(t)
-			m, err := c.Verify(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := verified(t, c)
 			c.Cut = func(step string) error {
 				if step == at {
 					return killed
@@ -130,10 +139,7 @@ func TestRestoreIsToAnEmptyFolder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, _ := restoration(t)
-			m, err := config.Verify(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := verified(t, config)
 			for _, f := range c.files {
 				path := filepath.Join(config.DataDir, f)
 				text := "{}"
@@ -145,7 +151,7 @@ func TestRestoreIsToAnEmptyFolder(t *testing.T) {
 				}
 			}
 			before := tree(t, config.DataDir)
-			err = backup.Restore(t.Context(), config, m)
+			err := backup.Restore(t.Context(), config, m)
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -166,7 +172,7 @@ func TestRestoreIsToAnEmptyFolder(t *testing.T) {
 func TestUnknownEntries(t *testing.T) {
 	c, all := restoration(t)
 	c.Restorers = []backup.Restorer{all[0]}
-	if _, err := c.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "pki/a: this regiond can't restore it") {
+	if err := backup.Restore(t.Context(), c, verified(t, c)); err == nil || !strings.Contains(err.Error(), "pki/a: this regiond can't restore it") {
 		t.Errorf("got %v, want that pki can't be restored", err)
 	}
 }
@@ -200,10 +206,7 @@ func TestRestorersAreToldOnce(t *testing.T) {
 // A backup that was replaced after it was shown is not restored.
 func TestReplacedBackup(t *testing.T) {
 	c, _ := restoration(t)
-	m, err := c.Verify(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := verified(t, c)
 	m.Entries = slices.Clone(m.Entries)
 	m.Entries[0].SHA256 = fmt.Sprintf("%064x", 1)
 	if err := backup.Restore(t.Context(), c, m); err == nil || !strings.Contains(err.Error(), "was replaced meanwhile") {
@@ -234,5 +237,45 @@ func TestFolder(t *testing.T) {
 	}
 	if err := (backup.Folder{As: "pki", Path: from}).Backup(t.Context(), func(string, io.Reader) error { return nil }); err == nil {
 		t.Error("a link was backed up, want a refusal")
+	}
+}
+
+// Files of the host come back where they are missing; others stay.
+func TestHostFiles(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var paths []string
+	for _, name := range []string{"region.yaml", "credentials/rack.yaml", "other.yaml", "missing.yaml"} {
+		paths = append(paths, filepath.Join(from, name))
+		if name != "missing.yaml" {
+			write(filepath.Join(from, name), "of the backup: "+name)
+		}
+	}
+	write(filepath.Join(to, from, "other.yaml"), "of this host")
+	var kept []string
+	h := backup.HostFiles{As: "host", Paths: paths, Root: to, Kept: func(p string) { kept = append(kept, p) }}
+	var names []string
+	for range 2 { // a restore is repeated
+		names, kept = nil, nil
+		err := h.Backup(t.Context(), func(name string, content io.Reader) error {
+			names = append(names, h.As+"/"+name)
+			return h.Restore(t.Context(), name, content)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(names) != 3 || names[0] != h.Entry(paths[0]) {
+		t.Errorf("got entries %q, want three, the first one %q", names, h.Entry(paths[0]))
+	}
+	got := tree(t, filepath.Join(to, from))
+	want := map[string]string{"region.yaml": "of the backup: region.yaml", "credentials/rack.yaml": "of the backup: credentials/rack.yaml", "other.yaml": "of this host"}
+	if !maps.Equal(got, want) || len(kept) != 1 || !strings.HasSuffix(kept[0], "other.yaml") {
+		t.Errorf("got %v, kept %q; want %v", got, kept, want)
 	}
 }

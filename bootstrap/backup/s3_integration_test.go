@@ -95,7 +95,7 @@ func TestS3(t *testing.T) {
 	}
 	all[0].files["big"] = string(noise)
 	result, err := backup.Create(t.Context(), backup.CreateConfig{Manifest: manifest(), Recipients: []age.Recipient{id.Recipient()},
-		Sources: []backup.Source{all[0], all[1]}, Staging: filepath.Join(t.TempDir(), "s"), Store: store})
+		Sources: sources(all), Staging: filepath.Join(t.TempDir(), "s"), Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := backup.Verify(t.Context(), f, id); err != nil {
+	if _, err := backup.Verify(t.Context(), f, nil, id); err != nil {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil {
