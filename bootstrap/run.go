@@ -98,7 +98,7 @@ func Run(ctx context.Context, c Config) (err error) {
 	if err := r.reportInterrupted(); err != nil {
 		return err
 	}
-	r.state.snapshot = daemon.Snapshot{Version: c.Version, Region: r.region.Name, PID: os.Getpid(), Started: now().UTC()}
+	r.state.snapshot = daemon.Snapshot{Version: c.Version, Region: r.region.Name, RegionFile: c.RegionFile, PID: os.Getpid(), Started: now().UTC()}
 	stopServing := r.serveStatus(ctx)
 	defer stopServing()
 	return r.up(ctx)
@@ -188,7 +188,7 @@ func (r *run) serveStatus(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := daemon.Serve(ctx, daemon.SocketPath(r.dataDir), r.state.read); err != nil {
+		if err := daemon.Serve(ctx, daemon.SocketPath(r.dataDir), r.state.read, r.journal.Copy); err != nil {
 			r.log.Error("serve status", slog.Any("error", err))
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,7 +23,9 @@ import (
 type Snapshot struct {
 	Version string `json:"version"`
 	Region  string `json:"region"`
-	PID     int    `json:"pid"`
+	// RegionFile is where its declaration was read from.
+	RegionFile string `json:"regionFile,omitempty"`
+	PID        int    `json:"pid"`
 	// Started is when this regiond was started.
 	Started time.Time `json:"started"`
 	// Ready: the control plane and the controllers are running.
@@ -41,11 +44,14 @@ type Snapshot struct {
 // SocketPath returns the path of the socket in a data directory.
 func SocketPath(dataDir string) string { return datadir.Run.In(dataDir, "regiond.sock") }
 
-const snapshotPath = "/v1/snapshot"
+const (
+	snapshotPath = "/v1/snapshot"
+	journalPath  = "/v1/journal"
+)
 
-// Serve serves snapshots on a Unix socket (mode 0600) until the context ends. The caller holds the
-// data directory's lock, so an existing socket is stale.
-func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
+// Serve answers with snapshots, and copies of the journal, on a Unix socket (mode 0600) until the
+// context ends. The caller holds the data directory's lock, so a socket that exists is a dead one.
+func Serve(ctx context.Context, path string, snapshot func() Snapshot, journal func(io.Writer) error) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -61,6 +67,11 @@ func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(snapshot()) // the caller went away
 	})
+	mux.HandleFunc("GET "+journalPath, func(w http.ResponseWriter, _ *http.Request) {
+		if err := journal(w); err != nil {
+			panic(http.ErrAbortHandler) // what was sent must not be taken for all of it
+		}
+	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // it only closes the listener
 	defer stopped()
@@ -72,13 +83,43 @@ func Serve(ctx context.Context, path string, snapshot func() Snapshot) error {
 
 // Fetch gets the snapshot of the regiond behind a socket.
 func Fetch(ctx context.Context, path string) (*Snapshot, error) {
-	c := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	body, err := get(ctx, path, snapshotPath)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	var s Snapshot
+	if err := json.NewDecoder(body).Decode(&s); err != nil {
+		return nil, fmt.Errorf("status socket %s: %w", path, err)
+	}
+	return &s, nil
+}
+
+// CopyJournal writes a copy of the journal of the regiond of a socket, which holds it open. The copy
+// is of one moment.
+func CopyJournal(ctx context.Context, path string, w io.Writer) error {
+	body, err := get(ctx, path, journalPath)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if _, err := io.Copy(w, body); err != nil {
+		return fmt.Errorf("copy the journal through %s: %w", path, err)
+	}
+	return nil
+}
+
+// get answers by the regiond of a socket.
+func get(ctx context.Context, path, from string) (io.ReadCloser, error) {
+	c := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", path)
 		},
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://regiond"+snapshotPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://regiond"+from, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -86,13 +127,8 @@ func Fetch(ctx context.Context, path string) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status socket %s: %s", path, resp.Status)
+		return nil, errors.Join(fmt.Errorf("status socket %s: %s", path, resp.Status), resp.Body.Close())
 	}
-	var s Snapshot
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		return nil, fmt.Errorf("status socket %s: %w", path, err)
-	}
-	return &s, nil
+	return resp.Body, nil
 }

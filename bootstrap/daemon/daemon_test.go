@@ -2,8 +2,11 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +24,16 @@ func TestSnapshotOverTheSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	var broken error
 	done := make(chan error, 1)
 	go func() {
 		done <- daemon.Serve(ctx, path, func() daemon.Snapshot {
 			return daemon.Snapshot{Region: "tokyo", Components: []supervisor.Component{{Name: "etcd", PID: 7}}}
+		}, func(w io.Writer) error {
+			if _, err := io.WriteString(w, strings.Repeat("journal", 10_000)); err != nil {
+				return err
+			}
+			return broken
 		})
 	}()
 	var s *daemon.Snapshot
@@ -41,6 +50,14 @@ func TestSnapshotOverTheSocket(t *testing.T) {
 	}
 	if i, err := os.Stat(path); err != nil || i.Mode().Perm() != 0o600 {
 		t.Errorf("got the socket mode %v, %v; want 0600", i.Mode(), err)
+	}
+	var copied strings.Builder
+	if err := daemon.CopyJournal(t.Context(), path, &copied); err != nil || copied.Len() != 70_000 {
+		t.Errorf("journal: got %d bytes, %v; want 70000", copied.Len(), err)
+	}
+	broken = errors.New("the disk is broken")
+	if err := daemon.CopyJournal(t.Context(), path, &copied); err == nil {
+		t.Error("half of a journal was taken for all of it")
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -90,6 +91,17 @@ func Open(path string, now func() time.Time) (*Journal, error) {
 
 // DB returns the store itself, for the other rooms' buckets.
 func (j *Journal) DB() *bbolt.DB { return j.db }
+
+// Copy writes the file as it is at this moment, with all rooms' buckets. Writers don't wait for it.
+func (j *Journal) Copy(w io.Writer) error { return CopyOf(j.db, w) }
+
+// CopyOf is Copy for those who were handed the store.
+func CopyOf(db *bbolt.DB, w io.Writer) error {
+	return db.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(w)
+		return err
+	})
+}
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.db.Close() }

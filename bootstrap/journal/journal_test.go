@@ -187,3 +187,25 @@ func TestSecondOpenIsRefusedInTime(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// A copy that is taken while the journal is open and written is whole.
+func TestCopy(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, filepath.Join(dir, "journal.db"))
+	defer j.Close()
+	was := journal.Identity{Region: "tokyo", Address: "10.20.0.2", Node: "seed"}
+	if err := j.CheckIdentity(was); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(dir, "copy.db")
+	f, err := os.Create(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(j.Copy(f), f.Close(), j.Begin("later", "")); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := journal.ReadIdentity(copied); err != nil || id != was {
+		t.Errorf("the copy has %+v, %v; want %+v", id, err, was)
+	}
+}
