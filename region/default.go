@@ -17,6 +17,9 @@ const (
 	DefaultImagesDir   = "/var/cache/regiond/images"
 	DefaultNodeImage   = "trixie"
 	DefaultLeaseTime   = time.Hour
+	// DefaultBackupSchedule and DefaultBackupCount hold where backups are declared.
+	DefaultBackupSchedule = "24h"
+	DefaultBackupCount    = 14
 	// DefaultBMCPort is RMCP's primary port (IPMI v2.0 rev 1.1, section 13.1.2; ASF).
 	DefaultBMCPort = 623
 )
@@ -51,6 +54,12 @@ func Default(r *Region) {
 	}
 	for i := range h.Profiles {
 		defaultProfile(&h.Profiles[i])
+	}
+	if b := r.Spec.Backup; b != nil {
+		set(&b.Schedule, DefaultBackupSchedule)
+		if b.Keep.Days == 0 {
+			set(&b.Keep.Count, DefaultBackupCount)
+		}
 	}
 	for i := range r.Spec.OpenStack.Clusters {
 		c := &r.Spec.OpenStack.Clusters[i]

@@ -61,6 +61,7 @@ var effects = []struct {
 	{"spec.images.node", NextInstallation},
 	{"spec.images.dir", AtStart},
 	{"spec.openstack", AtOnce},
+	{"spec.backup", AtOnce},
 }
 
 var listKey = regexp.MustCompile(`\[[^]]*\]`)

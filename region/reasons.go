@@ -305,3 +305,14 @@ var endBySelf = map[string]bool{
 
 // EndsByItself says whether a condition with this reason becomes true without anybody's help.
 func EndsByItself(reason string) bool { return endBySelf[reason] }
+
+// Reasons of the condition BackedUp of a Region.
+const (
+	// ReasonBackedUp: the last backup was made as scheduled.
+	ReasonBackedUp = "Succeeded"
+	// ReasonBackupFailed: the last backup could not be made; the message says why. It is tried again
+	// every ten minutes.
+	ReasonBackupFailed = "BackupFailed"
+	// ReasonNoBackup: backups are declared, and none was made yet.
+	ReasonNoBackup = "NoBackup"
+)

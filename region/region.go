@@ -46,6 +46,9 @@ type RegionSpec struct {
 	// OpenStack declares the clusters that run on the control plane and the installed servers.
 	// +optional
 	OpenStack OpenStack `json:"openstack,omitempty"`
+	// Backup of the control host. Default: none is made by itself.
+	// +optional
+	Backup *Backup `json:"backup,omitempty"`
 }
 
 // Networks of a region. The management and BMC networks may be routed, the

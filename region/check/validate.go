@@ -44,6 +44,7 @@ func validate(written *region.Region, index positions, file string) Problems {
 	v.directory("spec.images.dir", r.Spec.Images.Dir)
 	v.hardware(r)
 	v.openstack(written, r)
+	v.backup(r)
 	return v.problems
 }
 
