@@ -1,0 +1,187 @@
+// Package schedule makes backups when they are due, by the stored Region, and says how that went: by
+// a condition and Events of the Region, and metrics.
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"regiond.dev/regiond/bootstrap/backup"
+	"regiond.dev/regiond/region"
+	"regiond.dev/regiond/region/condition"
+	"regiond.dev/regiond/region/event"
+)
+
+const (
+	// tick is how often the Region is looked at.
+	tick = 30 * time.Second
+	// retryAfter a failure.
+	retryAfter = 10 * time.Minute
+)
+
+// Config of a Scheduler.
+type Config struct {
+	Client client.Client
+	Events event.Recorder
+	// Region by its name.
+	Region string
+	// Last backup of this region in the declared destination, zero if there is none.
+	Last func(ctx context.Context, r *region.Region) (time.Time, error)
+	// Make a backup and remove those that are not kept any more.
+	Make    func(ctx context.Context, r *region.Region) (backup.Stored, error)
+	Clock   clock.WithTicker
+	Metrics prometheus.Registerer
+	Log     *slog.Logger
+}
+
+// Scheduler is a Runnable of a controller manager. It keeps nothing: when it starts it looks into
+// the destination for the last backup.
+type Scheduler struct {
+	Config
+	last   prometheus.Gauge
+	errors prometheus.Counter
+
+	failed time.Time // when the last attempt of this process failed; zero after a good one
+	asked  *region.Backup
+	seen   time.Time // the last backup in the destination of asked
+}
+
+// New returns a scheduler whose metrics are registered.
+func New(c Config) (*Scheduler, error) {
+	s := &Scheduler{Config: c}
+	s.last = prometheus.NewGauge(prometheus.GaugeOpts{Name: "regiond_backup_last_success_timestamp_seconds",
+		Help: "When the last good backup was begun, in seconds since 1970. 0: there is none, or none is declared."})
+	s.errors = prometheus.NewCounter(prometheus.CounterOpts{Name: "regiond_backup_errors_total", Help: "Backups that could not be made."})
+	for _, m := range []prometheus.Collector{s.last, s.errors} {
+		c.Metrics.Unregister(m) // that of an earlier attempt
+		if err := c.Metrics.Register(m); err != nil {
+			return nil, fmt.Errorf("metrics of backups: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Start makes backups until the context ends.
+func (s *Scheduler) Start(ctx context.Context) error {
+	t := s.Clock.NewTicker(tick)
+	defer t.Stop()
+	for {
+		if err := s.Turn(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Error("backups", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C():
+		}
+	}
+}
+
+// Turn looks once, and makes a backup if one is due.
+func (s *Scheduler) Turn(ctx context.Context) error {
+	r := &region.Region{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: s.Region}, r); err != nil {
+		return err
+	}
+	if r.Spec.Backup == nil {
+		s.asked, s.failed = nil, time.Time{}
+		s.last.Set(0)
+		return s.remove(ctx, r)
+	}
+	region.Default(r)
+	if !equality.Semantic.DeepEqual(s.asked, r.Spec.Backup) {
+		s.asked, s.failed = nil, time.Time{} // looked for again, in another destination perhaps
+		last, err := s.Last(ctx, r)
+		if err != nil {
+			return errors.Join(err, s.tell(ctx, r, err))
+		}
+		s.asked, s.seen = r.Spec.Backup.DeepCopy(), last
+		s.shown()
+	}
+	next, err := region.ParseBackupSchedule(r.Spec.Backup.Schedule)
+	if err != nil {
+		return s.tell(ctx, r, fmt.Errorf("spec.backup.schedule %q: %w", r.Spec.Backup.Schedule, err))
+	}
+	if !Due(next, s.seen, s.failed, s.Clock.Now()) {
+		if s.failed.IsZero() {
+			return s.tell(ctx, r, nil)
+		}
+		return nil
+	}
+	return s.make(ctx, r)
+}
+
+// Due decides whether a backup is to be made: at once if there was none, or one was missed, and ten
+// minutes after a failure.
+func Due(next func(time.Time) time.Time, last, failed, now time.Time) bool {
+	if !failed.IsZero() {
+		return !now.Before(failed.Add(retryAfter))
+	}
+	return last.IsZero() || !now.Before(next(last)) || last.After(now) // a clock that was ahead
+}
+
+func (s *Scheduler) make(ctx context.Context, r *region.Region) error {
+	made, err := s.Make(ctx, r)
+	if ctx.Err() != nil {
+		return nil // regiond stops
+	}
+	if err != nil {
+		s.failed = s.Clock.Now()
+		s.errors.Inc()
+		event.Act(s.Events, r, "BackupFailed", "the control host was not backed up", err)
+		return errors.Join(err, s.tell(ctx, r, err))
+	}
+	s.failed, s.seen = time.Time{}, made.Time
+	s.shown()
+	s.Log.Info("backed up", slog.String("backup", made.Name), slog.Int64("bytes", made.Size))
+	event.Act(s.Events, r, "BackedUp", fmt.Sprintf("%s, %d bytes", made.Name, made.Size), nil)
+	return s.tell(ctx, r, nil)
+}
+
+func (s *Scheduler) shown() {
+	if s.seen.IsZero() {
+		s.last.Set(0)
+		return
+	}
+	s.last.Set(float64(s.seen.Unix()))
+}
+
+// tell the Region how backups are.
+func (s *Scheduler) tell(ctx context.Context, r *region.Region, failure error) error {
+	c := metav1.Condition{Type: region.ConditionBackedUp, Status: metav1.ConditionTrue, Reason: region.ReasonBackedUp, ObservedGeneration: r.Generation}
+	switch {
+	case failure != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, region.ReasonBackupFailed, condition.Message(failure.Error())
+		if !s.seen.IsZero() {
+			c.Message = condition.Message(fmt.Sprintf("the last good one is of %s: %v", s.seen.UTC().Format(time.RFC3339), failure))
+		}
+	case s.seen.IsZero():
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, region.ReasonNoBackup, "none was made yet"
+	default:
+		c.Message = "the last one is of " + s.seen.UTC().Format(time.RFC3339)
+	}
+	before := r.DeepCopy()
+	if !meta.SetStatusCondition(&r.Status.Conditions, c) {
+		return nil
+	}
+	return s.Client.Status().Patch(ctx, r, client.MergeFrom(before))
+}
+
+// remove what was told of backups that are not declared any more.
+func (s *Scheduler) remove(ctx context.Context, r *region.Region) error {
+	before := r.DeepCopy()
+	if !meta.RemoveStatusCondition(&r.Status.Conditions, region.ConditionBackedUp) {
+		return nil
+	}
+	return s.Client.Status().Patch(ctx, r, client.MergeFrom(before))
+}
