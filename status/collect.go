@@ -39,6 +39,8 @@ type Facts struct {
 	Leases []coordinationv1.Lease
 	// OpenStack clusters.
 	OpenStack []region.OpenStackCluster
+	// Regions: the one that is stored.
+	Regions []region.Region
 }
 
 // apiTimeout bounds the requests to the Kubernetes API.
@@ -94,10 +96,12 @@ func (f *Facts) queryAPI(ctx context.Context, kubeconfig string) error {
 	var hosts region.HostList
 	var leases coordinationv1.LeaseList
 	var clusters region.OpenStackClusterList
+	var regions region.RegionList
 	// Until the definitions are applied there are no servers to list; regiond then reports its stage.
-	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &leases, client.InNamespace(region.NamespaceHosts))); err != nil {
+	if err := errors.Join(c.List(ctx, &servers), c.List(ctx, &hosts), c.List(ctx, &clusters), c.List(ctx, &regions), c.List(ctx, &leases, client.InNamespace(region.NamespaceHosts))); err != nil {
 		return err
 	}
 	f.Servers, f.Hosts, f.Leases, f.OpenStack = servers.Items, hosts.Items, leases.Items, clusters.Items
+	f.Regions = regions.Items
 	return nil
 }

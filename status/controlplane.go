@@ -10,12 +10,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
+	"regiond.dev/regiond/region"
 )
 
 // ControlPlane is the state of the region's control plane.
@@ -84,6 +86,11 @@ func controlPlane(f Facts) ControlPlane {
 	}
 	for _, n := range f.Nodes {
 		c.Nodes = append(c.Nodes, node(n))
+	}
+	for _, r := range f.Regions {
+		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && b.Reason == region.ReasonBackupFailed {
+			c.Problems = append(slices.Clone(c.Problems), "backup: "+b.Message)
+		}
 	}
 	c.Message = controlPlaneMessage(f, c)
 	c.Ready = c.Message == ""

@@ -242,6 +242,21 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// Backups that fail are a problem, and the region is ready all the same.
+func TestFailedBackupIsShown(t *testing.T) {
+	f := ready()
+	f.Regions = []region.Region{{Status: region.RegionStatus{Conditions: []metav1.Condition{{Type: region.ConditionBackedUp, Status: metav1.ConditionFalse,
+		Reason: region.ReasonBackupFailed, Message: "the last good one is of yesterday: /mnt/backups is full"}}}}}
+	r := status.Build(f)
+	var out bytes.Buffer
+	if err := r.Table(&out, now); err != nil {
+		t.Fatal(err)
+	}
+	if want := "backup: the last good one is of yesterday: /mnt/backups is full"; !r.Ready || !strings.Contains(out.String(), want) {
+		t.Errorf("got ready %t and\n%s\nwant ready, and %q", r.Ready, out.String(), want)
+	}
+}
+
 // A conflict of a server's BMC is shown even while the server is in service.
 func TestBMCConflictIsShown(t *testing.T) {
 	f := ready()

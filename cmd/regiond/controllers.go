@@ -18,7 +18,7 @@ import (
 const metricsAddress = "127.0.0.1:9440"
 
 // runControllers joins the rooms: it gives hardware and components what bootstrap made.
-func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
+func runControllers(ctx context.Context, rt bootstrap.Runtime, regionFile string) error {
 	api, err := client.New(rt.REST, client.Options{Scheme: scheme.New()})
 	if err != nil {
 		return err
@@ -38,6 +38,9 @@ func runControllers(ctx context.Context, rt bootstrap.Runtime) error {
 	}
 	defer release()
 	if err := cluster.Setup(m, cluster.Config{Region: rt.Region, DataDir: rt.DataDir, Pin: rt.PinImages, Log: rt.Log}); err != nil {
+		return err
+	}
+	if err := scheduleBackups(m, rt, api, regionFile); err != nil {
 		return err
 	}
 	return m.Start(ctx)

@@ -70,7 +70,7 @@ servers of the region through their BMCs.
 		newRunCommand(), newInstallCommand(), newResetCommand(),
 		newPlanCommand(), newApplyCommand(),
 		newStatusCommand(), newServerCommand(), newHostCommand(), newOpenStackCommand(), newSecretCommand(), newKubectlCommand(),
-		newImageCommand(), newLabCommand(), newVersionCommand(),
+		newBackupCommand(), newImageCommand(), newLabCommand(), newVersionCommand(),
 	)
 	completeOutput(root)
 	explainUsage(root)

@@ -123,7 +123,7 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 		},
 		Stopping:         func() { notify(systemd.Stopping) },
 		CheckCredentials: credentials.Check,
-		Controllers:      runControllers,
+		Controllers:      func(ctx context.Context, rt bootstrap.Runtime) error { return runControllers(ctx, rt, file) },
 	})
 	cancel()
 	answering.Wait()

@@ -60,7 +60,8 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	install := s.command(ctx, "/usr/bin/mariadb-install-db", "--no-defaults", "--datadir="+filepath.Join(s.dir, "data"),
-		"--auth-root-authentication-method=socket", "--auth-root-socket-user="+s.superuser, "--skip-test-db", "--skip-name-resolve")
+		"--auth-root-authentication-method=socket", "--auth-root-socket-user="+s.superuser, "--skip-test-db", "--skip-name-resolve",
+		"--force") // without looking up this host's name, which the image's file system does not know
 	if out, err := install.CombinedOutput(); err != nil {
 		return fmt.Errorf("create a database: %w: %s", err, last(out))
 	}

@@ -83,6 +83,16 @@ func List(imageDir string) ([]Set, error) {
 	return out, errors.Join(errs...)
 }
 
+// Missing returns those of the references of images that are not in an images folder, whoever keeps
+// them there.
+func Missing(imageDir string, references []string) []string {
+	return slices.DeleteFunc(slices.Clone(references), func(reference string) bool {
+		_, digest, _ := strings.Cut(reference, "@")
+		_, err := blobsOf(LayoutDir(imageDir), digest)
+		return err == nil
+	})
+}
+
 // Kept returns all sets whose images must be kept: the current ones, the one before each, and those
 // that clusters hold.
 func Kept(imageDir string) ([]Set, error) {

@@ -47,6 +47,9 @@ func Unpack(ctx context.Context, imageDir string, image Image, dir string) error
 			return fmt.Errorf("unpack image %s, layer %s: %w", image.Reference(), l.Digest, err)
 		}
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // programs run as other users, whatever the umask is
+		return fmt.Errorf("unpack image %s: %w", image.Reference(), err)
+	}
 	for _, d := range devices {
 		if err := makeDevice(filepath.Join(dir, "dev"), d.name, d.major, d.minor); err != nil {
 			return fmt.Errorf("unpack image %s: %w", image.Reference(), err)

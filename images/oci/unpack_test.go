@@ -49,6 +49,11 @@ func TestUnpack(t *testing.T) {
 		t.Errorf("dev/null is %v, %v; want a device for all", info, err)
 	}
 
+	references := []string{set.Images["mariadb"].Reference(), oci.Registry + "/x@sha256:" + strings.Repeat("0", 64)}
+	if got := oci.Missing(images, references); len(got) != 1 || got[0] != references[1] {
+		t.Errorf("got %q missing, want the second one of %q", got, references)
+	}
+
 	// A damaged blob is not run.
 	digest, err := v1.NewHash(set.Images["mariadb"].Digest)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // but it advertises the real address to peers from the start: a member's peer URL is part of the
 // cluster's data, and others will use it to join.
 func (n Node) Etcd() []string {
-	peer := "https://" + netip.AddrPortFrom(n.Address, EtcdPeerPort).String()
+	peer := EtcdPeerURL(n.Address)
 	c := n.Certificates
 	return []string{"etcd",
 		"--name=" + n.Name,
@@ -40,6 +40,11 @@ func (n Node) Etcd() []string {
 		"--snapshot-count=5000",
 		"--log-level=warn",
 	}
+}
+
+// EtcdPeerURL is by which the etcd member of a host is known to others.
+func EtcdPeerURL(address netip.Addr) string {
+	return "https://" + netip.AddrPortFrom(address, EtcdPeerPort).String()
 }
 
 // APIServer returns the API server's arguments.
