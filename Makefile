@@ -34,7 +34,7 @@ PACKAGES = $$(go list ./... | grep -v -e /cmd/regiond'$$' -e /bootstrap/kube'$$'
 LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
 TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 
-.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-ansible e2e-firmware e2e-debian lint generate bench clean
+.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-backup e2e-ansible e2e-firmware e2e-debian lint generate bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ e2e-previous: build ## a running region of the version that landed last, under t
 
 e2e-tempest: build ## OpenStack's own tests of a cloud: tempest's identity, image, network and compute sets
 	tempest=$$(scripts/build-tempest) && go test -count=1 -v -timeout 60m -tags=$(TAGS),e2e -run '^TestTempest$$' ./test/e2e -regiond=$(abspath $(REGIOND)) -tempest=$$tempest
+
+e2e-backup: build ## the seed host is lost with its disks, and restored from a backup while guests run on
+	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestBackup$$' ./test/e2e -regiond=$(abspath $(REGIOND))
 
 e2e-ansible: build ## Ansible brings a Debian host to a compute node whose services run, in namespaces under real systemd
 	$(REGIOND) image build
