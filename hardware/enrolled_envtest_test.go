@@ -136,7 +136,7 @@ func (c *cluster) checkRevoked(t *testing.T, url, file string) {
 	}
 	wantCode := func(when string, certificate tls.Certificate, want int) {
 		t.Helper()
-		eventually(t, when, func() (bool, string) {
+		apiserver.Eventually(t, when, func() (bool, string) {
 			code := c.read(t, certificate, "/apis/regiond.dev/v1alpha1/hosts/n1")
 			return code == want, fmt.Sprintf("got %d, want %d", code, want)
 		})

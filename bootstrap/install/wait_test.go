@@ -3,6 +3,7 @@ package install_test
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,7 +22,9 @@ func serve(t *testing.T, dir string, snapshot func() daemon.Snapshot) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- daemon.Serve(ctx, daemon.SocketPath(dir), snapshot) }()
+	go func() {
+		ended <- daemon.Serve(ctx, daemon.SocketPath(dir), snapshot, func(io.Writer) error { return nil })
+	}()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
