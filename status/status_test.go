@@ -319,7 +319,8 @@ func TestBlockedTunnelsAreTold(t *testing.T) {
 	f := ready()
 	f.Hosts[0].Status.Conditions = append(f.Hosts[0].Status.Conditions, metav1.Condition{Type: region.ConditionTunnels, Status: metav1.ConditionFalse,
 		Message: "packets of 1500 bytes don't get to 10.0.0.2"})
-	h := status.Build(f).Hosts[0]
+	hosts := status.Build(f).Hosts
+	h := hosts[slices.IndexFunc(hosts, func(h status.Host) bool { return h.Name == f.Hosts[0].Name })]
 	if want := "nothing is wrong; packets of 1500 bytes don't get to 10.0.0.2"; h.Message != want || h.Healthy != "True" {
 		t.Errorf("got %s %q, want True %q", h.Healthy, h.Message, want)
 	}

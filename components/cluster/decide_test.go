@@ -378,7 +378,7 @@ func TestFailedNode(t *testing.T) {
 	next.Name, next.Desired = "node2", "def"
 	f.Nodes = []cluster.NodeFacts{failed, next}
 	d := cluster.Decide(f, now)
-	if !strings.Contains(d.Nodes[0].Message, "the change has failed on it") || !strings.Contains(d.Nodes[1].Message, "failed on host node1") || len(d.Configure) > 0 {
+	if !strings.Contains(d.Nodes[0].Message, "the change has failed on this host") || !strings.Contains(d.Nodes[1].Message, "failed on host node1") || len(d.Configure) > 0 {
 		t.Errorf("nodes %+v, configures %v", d.Nodes, d.Configure)
 	}
 	if k := condition(t, d, region.ConditionNodes); k.Reason != region.ReasonRolloutStopped {

@@ -110,7 +110,7 @@ func TestFailedCanaryStops(t *testing.T) {
 	if got := w.with("298"); len(got) != 1 {
 		t.Errorf("after the canary failed, %v have the option", got)
 	}
-	if k := w.condition(region.ConditionNodes); k.Status != metav1.ConditionFalse || k.Reason != region.ReasonRolloutStopped || !strings.HasPrefix(k.Message, "host node1: the change has failed on it") {
+	if k := w.condition(region.ConditionNodes); k.Status != metav1.ConditionFalse || k.Reason != region.ReasonRolloutStopped || !strings.HasPrefix(k.Message, "host node1: the change has failed on this host") {
 		t.Errorf("%+v", k)
 	}
 	// The repaired option reaches the host that failed first.
