@@ -306,7 +306,7 @@ func TestNodes(t *testing.T) {
 		}, "a new release reaches it once all gates are passed", false, false},
 		{"changed option, Nova can't be asked", func(n *cluster.NodeFacts, f *cluster.Facts) {
 			n.Desired, f.NodesError = "def", "keystone issued no token"
-		}, "can't be asked", false, false},
+		}, "can't query Nova", false, false},
 		{"guests would be cut off", func(n *cluster.NodeFacts, _ *cluster.Facts) {
 			n.Desired, n.Cuts, n.Guests = "def", true, 2
 		}, "cuts off its 2 guests", false, false},
