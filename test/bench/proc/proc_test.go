@@ -5,21 +5,17 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // A process that works uses a processor and memory; one that has ended is left out.
 func TestMeasure(t *testing.T) {
-	stop := make(chan struct{})
-	defer close(stop)
+	var stop atomic.Bool
+	defer stop.Store(true)
 	go func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for !stop.Load() {
 		}
 	}()
 	const ended = 1 << 22 // above the highest number of a process, see proc(5), pid_max
