@@ -168,9 +168,13 @@ func (p *restorePlan) hasDump(cluster string) bool {
 func (p *restorePlan) write(w io.Writer, now time.Time) error {
 	m := p.Manifest
 	bytes := map[string]int64{}
+	var files []string
 	for _, e := range m.Entries {
-		source, _, _ := strings.Cut(e.Name, "/")
+		source, name, _ := strings.Cut(e.Name, "/")
 		bytes[source] += e.Size
+		if source == hostFilesSource {
+			files = append(files, "           /"+name)
+		}
 	}
 	lines := []string{fmt.Sprintf("To restore region %s, uid %s, from %s into %s:", m.Region, m.UID, p.Backup, p.DataDir)}
 	for _, s := range []struct{ source, what string }{
@@ -184,6 +188,7 @@ func (p *restorePlan) write(w io.Writer, now time.Time) error {
 			lines = append(lines, fmt.Sprintf("  restore  %s (%s)", s.what, size(n)))
 		}
 	}
+	lines = append(lines, files...) // the last row: they are outside of the data directory, each is shown
 	lines = append(lines,
 		fmt.Sprintf("  lost     everything that happened after %s, %s ago", m.Time.Format(time.RFC3339), duration.HumanDuration(now.Sub(m.Time))),
 		"  lost     messages in RabbitMQ; services send them again",

@@ -93,7 +93,8 @@ func TestBackupCommands(t *testing.T) {
 		{refused, "it holds the region north-1", []string{"restore", "latest", "--destination", overLive, "--identity", overLiveKey, "--yes"}},
 		{0, `"lostAfter": "2026-11-02T03:00:00Z"`, []string{"restore", file, "--identity", key, "-o", "json"}},
 		{invalid, "pass --yes", []string{"restore", file, "--identity", key}},
-		{failed, "", []string{"restore", file, "--identity", key, "--yes"}}, // an empty file is not a snapshot of etcd
+		{invalid, "/region.yaml\n  lost ", []string{"restore", file, "--identity", key}}, // each file outside of the data directory is shown
+		{failed, "", []string{"restore", file, "--identity", key, "--yes"}},              // an empty file is not a snapshot of etcd
 	} {
 		out, stderr, status := run(t, append([]string{"backup"}, c.args...)...)
 		if status != c.status || !strings.Contains(out+stderr, c.want) {
