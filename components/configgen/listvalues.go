@@ -96,9 +96,9 @@ Values that can be set below ` + "`values` and `overrides`" + ` of a cluster or 
 
 * An option and the value for the same line can't both be set. regiond itself sets the options that identify a node, and those that
   locate the broker and the database and authenticate to them.
-  * A secret option refers to a secret by name, ` + "`{secret: NAME}`" + `, which is set with ` + "`regiond secret set CLUSTER NAME --from-file FILE`" + `.
-  * A YAML list gives one line with its items joined by commas; for options that may be repeated it gives one line per item.
-  * A ` + "`$`" + ` reaches the service as written. At the beginning of a word it refers to another option if it names one (` + "`$my_ip`" + `); ` + "`$$my_ip`" + ` gives the literal text.
+* A secret option refers to a secret by name, ` + "`{secret: NAME}`" + `, which is set with ` + "`regiond secret set CLUSTER NAME --from-file FILE`" + `.
+* A YAML list gives one line with its items joined by commas; for options that may be repeated it gives one line per item.
+* A ` + "`$`" + ` reaches the service as written. At the beginning of a word it refers to another option if it names one (` + "`$my_ip`" + `); ` + "`$$my_ip`" + ` gives the literal text.
 
 The APIs are served at the cluster's ` + "`address`" + `, over HTTP, in a Keystone region with the region's name. Physical networks are assumed
 to have an MTU of 1500 bytes: set ` + "`neutron.global_physnet_mtu`" + ` to the MTU of switches and interfaces.
