@@ -313,6 +313,9 @@ const (
 	// ReasonBackupFailed: the last backup could not be made; the message says why. It is tried again
 	// every ten minutes.
 	ReasonBackupFailed = "BackupFailed"
+	// ReasonBackupsNotPruned: backups are made, but those that are not kept any more can't be removed;
+	// the message says why. It is tried again every ten minutes.
+	ReasonBackupsNotPruned = "BackupsNotPruned"
 	// ReasonNoBackup: backups are declared, and none was made yet.
 	ReasonNoBackup = "NoBackup"
 )

@@ -88,7 +88,7 @@ func controlPlane(f Facts) ControlPlane {
 		c.Nodes = append(c.Nodes, node(n))
 	}
 	for _, r := range f.Regions {
-		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && b.Reason == region.ReasonBackupFailed {
+		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && (b.Reason == region.ReasonBackupFailed || b.Reason == region.ReasonBackupsNotPruned) {
 			c.Problems = append(slices.Clone(c.Problems), "backup: "+b.Message)
 		}
 	}

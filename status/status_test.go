@@ -242,18 +242,23 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// Backups that fail are a problem, and the region is ready all the same.
+// Backups that fail, or can't be removed, are a problem, and the region is ready all the same.
 func TestFailedBackupIsShown(t *testing.T) {
-	f := ready()
-	f.Regions = []region.Region{{Status: region.RegionStatus{Conditions: []metav1.Condition{{Type: region.ConditionBackedUp, Status: metav1.ConditionFalse,
-		Reason: region.ReasonBackupFailed, Message: "the last good one is of yesterday: /mnt/backups is full"}}}}}
-	r := status.Build(f)
-	var out bytes.Buffer
-	if err := r.Table(&out, now); err != nil {
-		t.Fatal(err)
-	}
-	if want := "backup: the last good one is of yesterday: /mnt/backups is full"; !r.Ready || !strings.Contains(out.String(), want) {
-		t.Errorf("got ready %t and\n%s\nwant ready, and %q", r.Ready, out.String(), want)
+	for reason, message := range map[string]string{
+		region.ReasonBackupFailed:     "the last good one is of yesterday: /mnt/backups is full",
+		region.ReasonBackupsNotPruned: "the last one is of today; backups that are not kept any more can't be removed: access denied",
+	} {
+		f := ready()
+		f.Regions = []region.Region{{Status: region.RegionStatus{Conditions: []metav1.Condition{{Type: region.ConditionBackedUp, Status: metav1.ConditionFalse,
+			Reason: reason, Message: message}}}}}
+		r := status.Build(f)
+		var out bytes.Buffer
+		if err := r.Table(&out, now); err != nil {
+			t.Fatal(err)
+		}
+		if want := "backup: " + message; !r.Ready || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: got ready %t and\n%s\nwant ready, and %q", reason, r.Ready, out.String(), want)
+		}
 	}
 }
 

@@ -151,6 +151,7 @@ func scheduleBackups(m manager.Manager, rt bootstrap.Runtime, api client.Client,
 				journal: func(_ context.Context, w io.Writer) error { return journal.CopyOf(rt.DB, w) }}
 			return backAsDeclared(ctx, h, log)
 		},
+		Prune: func(ctx context.Context, r *region.Region) error { return pruneAsDeclared(ctx, r, rt.DataDir, log) },
 	})
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func storedOf(ctx context.Context, r *region.Region, dataDir string) (backup.Sto
 	return store, backup.Of(all, owner.Region, owner.ID()), err
 }
 
-// backAsDeclared makes a backup by spec.backup and removes those that are not kept any more.
+// backAsDeclared makes a backup by spec.backup.
 func backAsDeclared(ctx context.Context, h controlHost, log *slog.Logger) (backup.Stored, error) {
 	b := h.region.Spec.Backup
 	to, err := recipients(b.Recipients)
@@ -187,17 +188,22 @@ func backAsDeclared(ctx context.Context, h controlHost, log *slog.Logger) (backu
 	if err != nil {
 		return backup.Stored{}, err
 	}
-	store, all, err := storedOf(ctx, h.region, h.dataDir)
+	return result.Stored, nil
+}
+
+// pruneAsDeclared removes the backups that spec.backup does not keep any more.
+func pruneAsDeclared(ctx context.Context, r *region.Region, dataDir string, log *slog.Logger) error {
+	store, all, err := storedOf(ctx, r, dataDir)
 	if err != nil {
-		return backup.Stored{}, err
+		return err
 	}
-	for _, old := range keep(b).Expired(all, time.Now()) {
+	for _, old := range keep(r.Spec.Backup).Expired(all, time.Now()) {
 		if err := store.Remove(ctx, old.Name); err != nil {
-			return backup.Stored{}, fmt.Errorf("the backup %s was made; an older one can't be removed: %w", result.Name, err)
+			return fmt.Errorf("%s: %w", old.Name, err)
 		}
 		log.Info("backup removed, it is not kept any more", slog.String("backup", old.Name))
 	}
-	return result.Stored, nil
+	return nil
 }
 
 func keep(b *region.Backup) backup.Keep {

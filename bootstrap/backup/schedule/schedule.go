@@ -37,8 +37,11 @@ type Config struct {
 	Region string
 	// Last backup of this region in the declared destination, zero if there is none.
 	Last func(ctx context.Context, r *region.Region) (time.Time, error)
-	// Make a backup and remove those that are not kept any more.
-	Make    func(ctx context.Context, r *region.Region) (backup.Stored, error)
+	// Make a backup.
+	Make func(ctx context.Context, r *region.Region) (backup.Stored, error)
+	// Prune removes the backups that are not kept any more. It is called when another one was made, and
+	// again after a failure, which is not one of the backup.
+	Prune   func(ctx context.Context, r *region.Region) error
 	Clock   clock.WithTicker
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
@@ -54,6 +57,11 @@ type Scheduler struct {
 	failed time.Time // when the last attempt of this process failed; zero after a good one
 	asked  *region.Backup
 	seen   time.Time // the last backup in the destination of asked
+	// unpruned: another backup was made since backups were pruned last, which is tried again from
+	// pruneAt on if it failed by pruneError.
+	unpruned   bool
+	pruneAt    time.Time
+	pruneError error
 }
 
 // New returns a scheduler whose metrics are registered.
@@ -94,7 +102,7 @@ func (s *Scheduler) Turn(ctx context.Context) error {
 		return err
 	}
 	if r.Spec.Backup == nil {
-		s.asked, s.failed = nil, time.Time{}
+		s.asked, s.failed, s.unpruned, s.pruneError = nil, time.Time{}, false, nil
 		s.last.Set(0)
 		return s.remove(ctx, r)
 	}
@@ -112,13 +120,16 @@ func (s *Scheduler) Turn(ctx context.Context) error {
 	if err != nil {
 		return s.tell(ctx, r, fmt.Errorf("spec.backup.schedule %q: %w", r.Spec.Backup.Schedule, err))
 	}
-	if !Due(next, s.seen, s.failed, s.Clock.Now()) {
-		if s.failed.IsZero() {
-			return s.tell(ctx, r, nil)
+	if Due(next, s.seen, s.failed, s.Clock.Now()) {
+		if err := s.make(ctx, r); err != nil {
+			return err
 		}
+	}
+	if !s.failed.IsZero() || ctx.Err() != nil {
 		return nil
 	}
-	return s.make(ctx, r)
+	err = s.prune(ctx, r)
+	return errors.Join(err, s.tell(ctx, r, nil))
 }
 
 // Due decides whether a backup is to be made: at once if there was none, or one was missed, and ten
@@ -141,11 +152,25 @@ func (s *Scheduler) make(ctx context.Context, r *region.Region) error {
 		event.Act(s.Events, r, "BackupFailed", "the control host was not backed up", err)
 		return errors.Join(err, s.tell(ctx, r, err))
 	}
-	s.failed, s.seen = time.Time{}, made.Time
+	s.failed, s.seen, s.unpruned, s.pruneAt = time.Time{}, made.Time, true, time.Time{}
 	s.shown()
 	s.Log.Info("backed up", slog.String("backup", made.Name), slog.Int64("bytes", made.Size))
 	event.Act(s.Events, r, "BackedUp", fmt.Sprintf("%s, %d bytes", made.Name, made.Size), nil)
-	return s.tell(ctx, r, nil)
+	return nil
+}
+
+// prune removes what is not kept any more. If that fails it is tried again, and nothing is backed up
+// again for it: a destination that lets nobody remove anything would be filled.
+func (s *Scheduler) prune(ctx context.Context, r *region.Region) error {
+	if !s.unpruned || s.Clock.Now().Before(s.pruneAt) {
+		return nil
+	}
+	err := s.Prune(ctx, r)
+	if ctx.Err() != nil {
+		return nil // regiond stops
+	}
+	s.unpruned, s.pruneAt, s.pruneError = err != nil, s.Clock.Now().Add(retryAfter), err
+	return err
 }
 
 func (s *Scheduler) shown() {
@@ -167,6 +192,10 @@ func (s *Scheduler) tell(ctx context.Context, r *region.Region, failure error) e
 		}
 	case s.seen.IsZero():
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, region.ReasonNoBackup, "none was made yet"
+	case s.pruneError != nil:
+		c.Status, c.Reason = metav1.ConditionFalse, region.ReasonBackupsNotPruned
+		c.Message = condition.Message(fmt.Sprintf("the last one is of %s; backups that are not kept any more can't be removed: %v",
+			s.seen.UTC().Format(time.RFC3339), s.pruneError))
 	default:
 		c.Message = "the last one is of " + s.seen.UTC().Format(time.RFC3339)
 	}

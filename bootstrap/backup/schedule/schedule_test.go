@@ -56,6 +56,9 @@ type world struct {
 	last  time.Time // in the destination
 	fail  error
 	made  int
+	// stuck is why backups can't be removed; pruned counts the attempts.
+	stuck  error
+	pruned int
 	*schedule.Scheduler
 	registry *prometheus.Registry
 }
@@ -83,7 +86,8 @@ func (w *world) restart() {
 			w.made++
 			w.last = w.clock.Now()
 			return backup.Stored{Name: "b", Time: w.last}, nil
-		}})
+		},
+		Prune: func(context.Context, *region.Region) error { w.pruned++; return w.stuck }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,7 +96,7 @@ func (w *world) restart() {
 func (w *world) after(d time.Duration) {
 	w.t.Helper()
 	w.clock.Step(d)
-	if err := w.Turn(w.t.Context()); err != nil && !errors.Is(err, w.fail) {
+	if err := w.Turn(w.t.Context()); err != nil && !errors.Is(err, w.fail) && !errors.Is(err, w.stuck) {
 		w.t.Fatal(err)
 	}
 }
@@ -165,6 +169,40 @@ func TestFailuresAreToldAndRetried(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("got Events\n%s\nwant %q among them", said, want)
 		}
+	}
+}
+
+// A store whose key may not remove anything must not be given one more backup every ten minutes.
+func TestBackupsThatCannotBeRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.stuck = errors.New("access denied")
+	w.after(0)
+	const told = "the last one is of 2026-12-01T03:00:00Z; backups that are not kept any more can't be removed: access denied"
+	w.want(1, region.ReasonBackupsNotPruned, told)
+	w.after(time.Minute)
+	w.want(1, region.ReasonBackupsNotPruned, told)
+	if w.pruned != 1 {
+		t.Errorf("tried to remove them %d times within a minute, want once", w.pruned)
+	}
+	w.after(9 * time.Minute)
+	w.want(1, region.ReasonBackupsNotPruned, told)
+	if w.pruned != 2 {
+		t.Errorf("tried to remove them %d times within ten minutes, want twice", w.pruned)
+	}
+	if got := w.metric("regiond_backup_errors_total"); got != 0 {
+		t.Errorf("got %f backups that failed, want none", got)
+	}
+	w.stuck = nil
+	w.after(10 * time.Minute)
+	w.want(1, region.ReasonBackedUp, "03:00:00Z")
+	w.after(time.Hour)
+	if w.pruned != 3 {
+		t.Errorf("tried to remove them %d times, want 3: not again once that went well", w.pruned)
+	}
+	w.after(5 * time.Hour)
+	w.want(2, region.ReasonBackedUp, "09:20:00Z")
+	if w.pruned != 4 {
+		t.Errorf("tried to remove them %d times, want 4: with each backup", w.pruned)
 	}
 }
 
