@@ -1,7 +1,9 @@
 package region
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -101,9 +103,33 @@ func ParseBackupSchedule(s string) (next func(last time.Time) time.Time, err err
 		}
 		return func(last time.Time) time.Time { return last.Add(d) }, nil
 	}
-	c, err := cron.ParseStandard(s)
+	c, err := parseCron(s)
 	if err != nil {
 		return nil, fmt.Errorf("it is neither a time like 6h nor a cron expression like \"15 3 * * *\": %w", err)
 	}
+	at := c.Next(sampleFrom)
+	if at.IsZero() {
+		return nil, errors.New("it has no time: no year has that day")
+	}
+	for range samples {
+		after := c.Next(at)
+		if gap := after.Sub(at); !after.IsZero() && gap < MinBackupInterval {
+			return nil, fmt.Errorf("two of its times are %s apart, less than %s", gap, MinBackupInterval)
+		}
+		at = after
+	}
 	return func(last time.Time) time.Time { return c.Next(last.UTC()) }, nil
+}
+
+// A schedule's times are tried from sampleFrom on, as many as samples.
+var sampleFrom = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const samples = 20
+
+// parseCron reads a cron expression. The library panics at a time zone without an expression.
+func parseCron(s string) (cron.Schedule, error) {
+	if strings.Contains(s, "TZ=") && !strings.Contains(s, " ") {
+		return nil, errors.New("a time zone is not one")
+	}
+	return cron.ParseStandard(s)
 }

@@ -52,6 +52,29 @@ func TestBackup(t *testing.T) {
 	}
 }
 
+// A schedule that never comes due, or always is, is refused: a whole backup would be made at each look.
+func TestBackupSchedulesThatAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"1m":             "it is less than 5m0s",
+		"@every 1m":      "two of its times are 1m0s apart, less than 5m0s",
+		"* * * * *":      "two of its times are 1m0s apart, less than 5m0s",
+		"0,2 3 * * 1":    "two of its times are 2m0s apart, less than 5m0s",
+		"0 0 30 2 *":     "it has no time",
+		"TZ=UTC":         "neither a time like 6h nor a cron expression",
+		"CRON_TZ=UTC":    "neither a time like 6h nor a cron expression",
+		"TZ=UTC 0 3 * *": "neither a time like 6h nor a cron expression",
+	} {
+		if _, err := region.ParseBackupSchedule(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	for _, text := range []string{"*/5 * * * *", "0 0 29 2 *", "@every 6h"} {
+		if _, err := region.ParseBackupSchedule(text); err != nil {
+			t.Errorf("%q: %v, want it taken", text, err)
+		}
+	}
+}
+
 func TestBackupSchedule(t *testing.T) {
 	last := time.Date(2026, 12, 1, 3, 45, 0, 0, time.FixedZone("", 3600)) // 02:45 UTC
 	for text, want := range map[string]time.Time{
