@@ -32,7 +32,7 @@ func (v *validator) backup(r *region.Region) {
 	}
 	for i, recipient := range b.Recipients {
 		if !IsRecipient(recipient) {
-			v.bad(fmt.Sprintf("%s.recipients[%d]", backupPath, i), recipient, "is not a public key of age", recipientHelp(recipient))
+			v.bad(fmt.Sprintf("%s.recipients[%d]", backupPath, i), withoutKey(recipient), "is not a public key of age", recipientHelp(recipient))
 		}
 	}
 	if _, err := region.ParseBackupSchedule(b.Schedule); err != nil {
@@ -46,9 +46,20 @@ func IsRecipient(text string) bool {
 	return err == nil && len(all) == 1 && strings.TrimSpace(text) == text
 }
 
-// recipientHelp does not repeat a private key that was given instead.
+// privateKey is how private keys of age begin.
+const privateKey = "AGE-SECRET-KEY-"
+
+// withoutKey is what was given, unless it is a private key, which is not repeated.
+func withoutKey(text string) string {
+	if strings.Contains(strings.ToUpper(text), privateKey) {
+		return privateKey + "…"
+	}
+	return text
+}
+
+// recipientHelp says what to give instead.
 func recipientHelp(text string) string {
-	if strings.HasPrefix(text, "AGE-SECRET-KEY-") {
+	if withoutKey(text) != text {
 		return "this is a private key, and not secret any more once it was in a file like this: make another pair with age-keygen, and write its public key, age1…"
 	}
 	return "write the line that age-keygen prints as public key, age1…"
@@ -57,7 +68,7 @@ func recipientHelp(text string) string {
 func (v *validator) bucket(at string, s *region.S3Bucket) {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
-		v.bad(at+".endpoint", s.Endpoint, "is not the URL of a store", "write scheme, name and port only, e.g. https://s3.example.net")
+		v.bad(at+".endpoint", withoutUser(s.Endpoint), "is not the URL of a store", "write scheme, name and port only, e.g. https://s3.example.net")
 	}
 	if s.Prefix != "" && (path.Clean("/"+s.Prefix) != "/"+s.Prefix) {
 		v.bad(at+".prefix", s.Prefix, "is not a clean prefix", meant(strings.Trim(path.Clean("/"+s.Prefix), "/"), "leave it out"))
@@ -66,6 +77,14 @@ func (v *validator) bucket(at string, s *region.S3Bucket) {
 	if s.CAFile != "" {
 		v.absolute(at+".caFile", s.CAFile)
 	}
+}
+
+// withoutUser leaves out of a URL what comes before its host: user and password, if there are any.
+func withoutUser(text string) string {
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
 }
 
 // below tells whether a clean path is a folder or in it.

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,24 @@ func TestBackup(t *testing.T) {
 		var problems check.Problems
 		if !errors.As(err, &problems) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What was written where no secret belongs is not repeated in a terminal, a log or a job's output.
+func TestBackupProblemsShowNoSecret(t *testing.T) {
+	const private = "AGE-SECRET-KEY-1QQPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQQPZRY9X8GF2TVDW0S3JN5"
+	for text, secret := range map[string]string{
+		`{destination: {directory: /mnt/b}, recipients: [` + private + `]}`:                                                                                   "1QQPZRY",
+		`{destination: {s3: {endpoint: "https://u:hidden@s3.example.net", bucket: backups, keyFile: /etc/regiond/s3.yaml}}, recipients: [` + publicKey + `]}`: "hidden",
+	} {
+		_, err := check.Load(withBackup(text), "region.yaml")
+		var problems check.Problems
+		if !errors.As(err, &problems) {
+			t.Fatalf("got %v, want problems", err)
+		}
+		if shown := fmt.Sprintf("%v %+v", err, problems); strings.Contains(shown, secret) {
+			t.Errorf("the problem shows %q:\n%s", secret, shown)
 		}
 	}
 }
