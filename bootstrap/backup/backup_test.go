@@ -395,6 +395,11 @@ func TestExpired(t *testing.T) {
 			t.Errorf("%+v: got expired %q, want %q", c.keep, s, c.want)
 		}
 	}
+	// One that was made while the clock was ahead must not have those expire that are made now.
+	ahead := backup.Stored{Name: "ahead", Time: taken.AddDate(1, 0, 0)}
+	if got := (backup.Keep{Count: 1}).Expired([]backup.Stored{ahead, {Name: "new", Time: taken}, {Name: "old", Time: taken.AddDate(0, 0, -1)}}, taken); len(got) != 1 || got[0].Name != "old" {
+		t.Errorf("beside one of the future: got %+v expired, want the old one", got)
+	}
 	// The newest stays however old it is.
 	if got := (backup.Keep{Days: 1}).Expired(all, taken.AddDate(1, 0, 0)); len(got) != len(all)-1 {
 		t.Errorf("a year later: got %d expired, want all but one", len(got))

@@ -1,6 +1,9 @@
 package backup
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Keep says which backups are kept: a backup that either rule keeps stays, and the newest always.
 type Keep struct {
@@ -10,18 +13,23 @@ type Keep struct {
 	Days int
 }
 
-// Expired are the backups of one region that are not kept. Without a rule none expires. A backup from the
-// future, made with a wrong clock, counts as the newest.
+// Expired are the backups of one region that are not kept. Without a rule none expires. One from the
+// future, made with a wrong clock, is kept until its time has come, and counts as none of the newest.
 func (k Keep) Expired(all []Stored, now time.Time) []Stored {
 	if k.Count <= 0 && k.Days <= 0 {
 		return nil
 	}
 	var out []Stored
-	for i, s := range newestFirst(append([]Stored(nil), all...)) {
+	newer := 0
+	for _, s := range newestFirst(slices.Clone(all)) {
+		if s.Time.After(now) {
+			continue
+		}
 		young := k.Days > 0 && s.Time.After(now.AddDate(0, 0, -k.Days))
-		if i > 0 && i >= k.Count && !young {
+		if newer > 0 && newer >= k.Count && !young {
 			out = append(out, s)
 		}
+		newer++
 	}
 	return out
 }
