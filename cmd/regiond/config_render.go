@@ -63,11 +63,13 @@ Targets, all made of the same templates, values and secrets:
 			if err != nil {
 				return err
 			}
-			err = renderTo(cmd.OutOrStdout(), p, target, output, dir)
-			if target == preview.TargetAnsible && what.withSecrets && err == nil {
-				cmd.PrintErrln(vaultHint)
+			if err := renderTo(cmd.OutOrStdout(), p, target, output, dir); err != nil {
+				return err
 			}
-			return err
+			if caution := p.Caution(target); caution != "" {
+				cmd.PrintErrln("warning: " + caution)
+			}
+			return nil
 		},
 	}
 	what.add(cmd)
@@ -82,9 +84,6 @@ Targets, all made of the same templates, values and secrets:
 	_ = cmd.RegisterFlagCompletionFunc("node", what.completeNodes)
 	return cmd
 }
-
-// vaultHint follows secrets that were written in clear.
-const vaultHint = "warning: group_vars/*/secrets.yaml holds secrets in clear; before it leaves this host: ansible-vault encrypt DIR/group_vars/*/secrets.yaml"
 
 // renderedFile is one file in JSON.
 type renderedFile struct {

@@ -1,19 +1,35 @@
 package preview_test
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
 	"regiond.dev/regiond/components/configgen"
+	"regiond.dev/regiond/components/configgen/secrets"
+	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/components/preview"
 	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/check"
+	"regiond.dev/regiond/region/scheme"
 )
 
 // example is the cluster of the example, away from its control plane.
 func example(t *testing.T, nodes ...string) *preview.Preview {
+	t.Helper()
+	return load(t, preview.Config{Nodes: nodes})
+}
+
+// load previews the cluster of the example.
+func load(t *testing.T, c preview.Config) *preview.Preview {
 	t.Helper()
 	b, err := os.ReadFile("../../region.example.yaml")
 	if err != nil {
@@ -25,9 +41,10 @@ func example(t *testing.T, nodes ...string) *preview.Preview {
 	}
 	doc.Region.Spec.Hardware.Profiles[1].KernelArguments = []string{"iommu=pt", "hugepages=8"}
 	region.Default(doc.Region)
-	p, err := preview.Load(t.Context(), preview.Config{Document: doc, Nodes: nodes, Network: func(p *region.Profile) ([]preview.NetworkFile, error) {
+	c.Document, c.Network = doc, func(p *region.Profile) ([]preview.NetworkFile, error) {
 		return []preview.NetworkFile{{Path: "/run/net/lan0", Content: "network of " + p.Name}}, nil
-	}})
+	}
+	p, err := preview.Load(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +95,76 @@ func TestTargets(t *testing.T) {
 	if err := p.Render("helm", nil); err == nil || !strings.Contains(err.Error(), `unknown target "helm"`) {
 		t.Errorf("got %v, want a refusal of the target helm", err)
 	}
+}
+
+// Whoever follows the caution leaves no secret of the playbook in clear, neither the cluster's nor a
+// host's.
+func TestPlaybookWithSecretsNamesTheFilesToEncrypt(t *testing.T) {
+	composer, err := openstack.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, _, err := secrets.Generate(composer.Source().Secrets(), nil, nil, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme.New()).WithObjects(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: openstack.Namespace("general"), Name: openstack.SecretName},
+		Data:       map[string][]byte{openstack.SecretKey: content}}).Build()
+	p := load(t, preview.Config{API: api, WithSecrets: true})
+	const encrypt = "*_vars/*/secrets.yaml"
+	if got := p.Caution(preview.TargetAnsible); !strings.Contains(got, "ansible-vault encrypt DIR/"+encrypt) {
+		t.Errorf("got caution %q, want the command that encrypts %s", got, encrypt)
+	}
+	clear := map[string]bool{} // folders with a file of secrets
+	for name, o := range render(t, p, preview.TargetAnsible) {
+		named, err := path.Match(encrypt, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named {
+			top, _, _ := strings.Cut(name, "/")
+			clear[top] = true
+			continue
+		}
+		for _, secret := range texts(tree) {
+			if strings.Contains(string(o.Content), secret) {
+				t.Errorf("%s has a secret and is not one of %s", name, encrypt)
+			}
+		}
+	}
+	if !clear["group_vars"] || !clear["host_vars"] {
+		t.Errorf("got files of secrets in %v, want them in group_vars and host_vars", clear)
+	}
+	if got := example(t).Caution(preview.TargetAnsible); got != "" {
+		t.Errorf("without secrets: got caution %q, want none", got)
+	}
+	if got := p.Caution(preview.TargetExternalSecrets); got != "" {
+		t.Errorf("secrets that are left to the operator: got caution %q, want none", got)
+	}
+}
+
+// texts are the long texts in a tree.
+func texts(tree any) (all []string) {
+	switch x := tree.(type) {
+	case map[string]any:
+		for _, v := range x {
+			all = append(all, texts(v)...)
+		}
+	case []any:
+		for _, v := range x {
+			all = append(all, texts(v)...)
+		}
+	case string:
+		if len(x) >= 16 {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 func TestExplain(t *testing.T) {

@@ -47,6 +47,18 @@ func (p *Preview) Render(target string, emit configgen.Emit) error {
 	return fmt.Errorf("unknown target %q; there are %s", target, strings.Join(Targets, ", "))
 }
 
+// vaultHint follows secrets that were written in clear.
+const vaultHint = "the files secrets.yaml hold secrets in clear; before they leave this host: ansible-vault encrypt DIR/*_vars/*/secrets.yaml"
+
+// Caution says what to do about secrets in what Render emits of a target, "" if there is nothing to
+// be done.
+func (p *Preview) Caution(target string) string {
+	if target == TargetAnsible && p.cluster.Secrets != nil {
+		return vaultHint
+	}
+	return ""
+}
+
 // manifests emits the cluster's Kubernetes objects, with the images that were built on this machine
 // if there are any.
 func (p *Preview) manifests(emit configgen.Emit) error {
