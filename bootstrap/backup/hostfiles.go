@@ -20,7 +20,7 @@ import (
 type HostFiles struct {
 	// As is the name in backups.
 	As string
-	// Paths of files, which may be missing.
+	// Paths of files, which may be missing, and each of which may be there more than once.
 	Paths []string
 	// Root is the folder that they are restored below, / but for tests.
 	Root string
@@ -36,7 +36,12 @@ func (h HostFiles) Entry(path string) string { return h.As + path }
 
 // Backup hands in the files that are there.
 func (h HostFiles) Backup(_ context.Context, add func(name string, content io.Reader) error) error {
+	done := map[string]bool{}
 	for _, path := range h.Paths {
+		if done[path] {
+			continue
+		}
+		done[path] = true
 		f, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
