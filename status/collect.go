@@ -22,6 +22,8 @@ import (
 
 // Facts is what was observed of a region.
 type Facts struct {
+	// Now is when they were collected.
+	Now     time.Time
 	DataDir string
 	// Daemon is the snapshot of the running regiond; nil with DaemonError if it could not be queried.
 	Daemon      *daemon.Snapshot
@@ -49,7 +51,7 @@ const apiTimeout = 5 * time.Second
 // Collect queries the running regiond and the Kubernetes API. It does not fail: the facts say which
 // of them could not be queried, and why.
 func Collect(ctx context.Context, dataDir, kubeconfig string) Facts {
-	f := Facts{DataDir: dataDir}
+	f := Facts{Now: time.Now(), DataDir: dataDir}
 	var err error
 	if f.Daemon, err = daemon.Fetch(ctx, daemon.SocketPath(dataDir)); err != nil {
 		f.DaemonError = daemonError(dataDir, err)

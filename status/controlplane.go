@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/pki"
@@ -84,12 +83,13 @@ func controlPlane(f Facts) ControlPlane {
 			c.Components = append(c.Components, k)
 		}
 	}
+	c.Problems = append(slices.Clone(c.Problems), certificateProblems(f)...)
 	for _, n := range f.Nodes {
 		c.Nodes = append(c.Nodes, node(n))
 	}
 	for _, r := range f.Regions {
 		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && (b.Reason == region.ReasonBackupFailed || b.Reason == region.ReasonBackupsNotPruned) {
-			c.Problems = append(slices.Clone(c.Problems), "backup: "+b.Message)
+			c.Problems = append(c.Problems, "backup: "+b.Message)
 		}
 	}
 	c.Message = controlPlaneMessage(f, c)
@@ -209,10 +209,6 @@ func (w *table) controlPlane(c ControlPlane) {
 	if k := c.Certificate; k != nil {
 		w.row()
 		w.row("NEXT CERTIFICATE EXPIRY", "IN", "ON")
-		in := "expired"
-		if left := k.NotAfter.Sub(w.now); left > 0 {
-			in = duration.HumanDuration(left)
-		}
-		w.row(k.Name, in, k.NotAfter.UTC().Format(time.DateOnly))
+		w.row(k.Name, left(k.NotAfter, w.now), k.NotAfter.UTC().Format(time.DateOnly))
 	}
 }

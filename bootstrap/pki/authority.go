@@ -50,6 +50,9 @@ type Request struct {
 	SANs []string
 	// Usages is Client, Server or both.
 	Usages Usage
+	// UsedBy is the process that presents the certificate, for the inventory. It is not in the
+	// certificate.
+	UsedBy string
 }
 
 // Pair has the paths of an issued certificate and its key.

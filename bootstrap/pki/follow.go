@@ -11,7 +11,7 @@ import (
 // function for tls.Config that uses a renewed certificate from the next handshake on. sans are the
 // DNS names and IP addresses of the server.
 func (a *Authority) ServingCertificate(name, cn string, sans ...string) (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
-	pair, err := a.Issue(name, Request{CN: cn, SANs: sans, Usages: Server})
+	pair, err := a.Issue(name, Request{CN: cn, SANs: sans, Usages: Server, UsedBy: "regiond"})
 	if err != nil {
 		return nil, err
 	}

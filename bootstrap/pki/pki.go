@@ -19,6 +19,9 @@ import (
 	"github.com/google/uuid"
 )
 
+// ClusterAuthority is the common name of the cluster's authority.
+const ClusterAuthority = "regiond-ca"
+
 const (
 	// authorityLife is how long an authority's own certificate is valid.
 	authorityLife = 10 * 365 * 24 * time.Hour
@@ -68,9 +71,9 @@ func Load(dir string, opts ...Option) (*PKI, error) {
 		dir   string
 		name  string
 	}{
-		{&p.Cluster, dir, "regiond-ca"},
-		{&p.Etcd, filepath.Join(dir, "etcd"), "regiond-etcd-ca"},
-		{&p.FrontProxy, filepath.Join(dir, "front-proxy"), "regiond-front-proxy-ca"},
+		{&p.Cluster, filepath.Join(dir, folders[0]), ClusterAuthority},
+		{&p.Etcd, filepath.Join(dir, folders[1]), "regiond-etcd-ca"},
+		{&p.FrontProxy, filepath.Join(dir, folders[2]), "regiond-front-proxy-ca"},
 	} {
 		authority, err := loadAuthority(a.dir, a.name, o.now)
 		if err != nil {
@@ -121,16 +124,13 @@ func (p *PKI) loadServiceAccountKey() error {
 	return writePublicKey(p.ServiceAccountPublicKey(), key)
 }
 
-// Inventory lists all certificates of all three authorities, sorted by expiry, earliest first.
+// Inventory lists all certificates of all three authorities, sorted by expiry, earliest first, with
+// their users.
 func (p *PKI) Inventory() ([]Certificate, error) {
-	var all []Certificate
-	for _, a := range []*Authority{p.Cluster, p.Etcd, p.FrontProxy} {
-		certificates, err := a.inventory(p.dir)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, certificates...)
+	all, err := Inventory(p.dir)
+	users := p.users()
+	for i := range all {
+		all[i].UsedBy = users[all[i].Name]
 	}
-	sortByExpiry(all)
-	return all, nil
+	return all, err
 }

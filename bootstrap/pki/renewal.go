@@ -22,8 +22,16 @@ func stillValid(cert, authority *x509.Certificate, r Request, now time.Time) boo
 	if now.Before(cert.NotBefore) {
 		return false // the clock was ahead when it was issued
 	}
-	left, life := cert.NotAfter.Sub(now), cert.NotAfter.Sub(cert.NotBefore)
-	return left > life/3
+	return now.Before(renewFrom(cert))
+}
+
+// renewFrom returns when a third of a certificate's life is left. Zero for an authority's own
+// certificate.
+func renewFrom(cert *x509.Certificate) time.Time {
+	if cert.IsCA {
+		return time.Time{}
+	}
+	return cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3)
 }
 
 // names returns a certificate's subject alternative names in the form of Request.

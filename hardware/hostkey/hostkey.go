@@ -79,6 +79,27 @@ func Read(ctx context.Context, c client.Reader, owner client.Object) (*Record, e
 	return decode(secret, owner)
 }
 
+// List returns the records of all hosts, by the host's name.
+func List(ctx context.Context, c client.Reader) (map[string]Record, error) {
+	var secrets corev1.SecretList
+	if err := c.List(ctx, &secrets, client.InNamespace(region.NamespaceSystem)); err != nil {
+		return nil, fmt.Errorf("list the records of hosts' keys: %w", err)
+	}
+	out := map[string]Record{}
+	for _, secret := range secrets.Items {
+		host, is := HostOf(secret.Name)
+		if !is {
+			continue
+		}
+		var r Record
+		if err := json.Unmarshal(secret.Data[keyRecord], &r); err != nil {
+			return nil, fmt.Errorf("host %s: Secret %s/%s: %s: %w; delete it if it was edited by hand", host, secret.Namespace, secret.Name, keyRecord, err)
+		}
+		out[host] = r
+	}
+	return out, nil
+}
+
 func decode(secret *corev1.Secret, owner client.Object) (*Record, error) {
 	if string(secret.Data[keyOwner]) != string(owner.GetUID()) {
 		return nil, nil

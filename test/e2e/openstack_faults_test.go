@@ -33,6 +33,7 @@ func TestOpenStackFaults(t *testing.T) {
 	t.Run("a host's credentials", func(t *testing.T) { hostCredentials(l.on(t), "n1", "n2", "vm1") })
 	t.Run("an image that is uploaded slowly", func(t *testing.T) { slowUpload(l.on(t), "n1") })
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
+	t.Run("certificates", func(t *testing.T) { assertCertificates(l.on(t), "n1", "n2") })
 	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
 	t.Run("a patch that matches nothing", func(t *testing.T) { uselessPatch(l.on(t)) })
 	t.Run("the broker restarts", func(t *testing.T) { brokerRestarts(l.on(t)) })

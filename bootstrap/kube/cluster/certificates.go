@@ -26,21 +26,21 @@ func issue(c Config) (config.Certificates, error) {
 		name    string
 		request pki.Request
 	}{
-		{&out.EtcdServer, c.PKI.Etcd, "server", pki.Request{CN: c.NodeName, SANs: append(local, address), Usages: client | server}},
-		{&out.EtcdPeer, c.PKI.Etcd, "peer", pki.Request{CN: c.NodeName, SANs: append(local, address), Usages: client | server}},
-		{&out.EtcdClient, c.PKI.Etcd, "kube-apiserver-client", pki.Request{CN: "kube-apiserver-etcd-client", Usages: client}},
-		{&out.FrontProxy, c.PKI.FrontProxy, "client", pki.Request{CN: "front-proxy-client", Usages: client}},
-		{&out.APIServer, c.PKI.Cluster, "kube-apiserver", pki.Request{CN: "kube-apiserver", Usages: server, SANs: append(local, address, c.NodeName,
+		{&out.EtcdServer, c.PKI.Etcd, "server", pki.Request{UsedBy: "etcd", CN: c.NodeName, SANs: append(local, address), Usages: client | server}},
+		{&out.EtcdPeer, c.PKI.Etcd, "peer", pki.Request{UsedBy: "etcd", CN: c.NodeName, SANs: append(local, address), Usages: client | server}},
+		{&out.EtcdClient, c.PKI.Etcd, "kube-apiserver-client", pki.Request{UsedBy: "kube-apiserver", CN: "kube-apiserver-etcd-client", Usages: client}},
+		{&out.FrontProxy, c.PKI.FrontProxy, "client", pki.Request{UsedBy: "kube-apiserver", CN: "front-proxy-client", Usages: client}},
+		{&out.APIServer, c.PKI.Cluster, "kube-apiserver", pki.Request{UsedBy: "kube-apiserver", CN: "kube-apiserver", Usages: server, SANs: append(local, address, c.NodeName,
 			config.KubernetesIP(c.ServiceCIDR).String(), "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc."+config.Domain)}},
 		// Its own group rather than system:masters, because it only needs the kubelets' API (see
 		// bindKubeletClient).
-		{&out.APIServerKubelet, c.PKI.Cluster, "kube-apiserver-kubelet-client", pki.Request{CN: "kube-apiserver-kubelet-client", Org: []string{kubeletClients}, Usages: client}},
-		{&out.ControllerManager, c.PKI.Cluster, "kube-controller-manager", pki.Request{CN: "system:kube-controller-manager", SANs: local, Usages: client | server}},
-		{&out.Scheduler, c.PKI.Cluster, "kube-scheduler", pki.Request{CN: "system:kube-scheduler", SANs: local, Usages: client | server}},
-		{&out.Kubelet, c.PKI.Cluster, "kubelet", pki.Request{CN: "system:node:" + c.NodeName, Org: []string{"system:nodes"}, SANs: []string{c.NodeName, address}, Usages: server}},
-		{&out.KubeletClient, c.PKI.Cluster, "kubelet-client", pki.Request{CN: "system:node:" + c.NodeName, Org: []string{"system:nodes"}, Usages: client}},
-		{&out.Proxy, c.PKI.Cluster, "kube-proxy", pki.Request{CN: "system:kube-proxy", Usages: client}},
-		{&out.Admin, c.PKI.Cluster, "admin", pki.Request{CN: "regiond:admin", Org: []string{"system:masters"}, Usages: client}},
+		{&out.APIServerKubelet, c.PKI.Cluster, "kube-apiserver-kubelet-client", pki.Request{UsedBy: "kube-apiserver", CN: "kube-apiserver-kubelet-client", Org: []string{kubeletClients}, Usages: client}},
+		{&out.ControllerManager, c.PKI.Cluster, "kube-controller-manager", pki.Request{UsedBy: "kube-controller-manager", CN: "system:kube-controller-manager", SANs: local, Usages: client | server}},
+		{&out.Scheduler, c.PKI.Cluster, "kube-scheduler", pki.Request{UsedBy: "kube-scheduler", CN: "system:kube-scheduler", SANs: local, Usages: client | server}},
+		{&out.Kubelet, c.PKI.Cluster, "kubelet", pki.Request{UsedBy: "kubelet", CN: "system:node:" + c.NodeName, Org: []string{"system:nodes"}, SANs: []string{c.NodeName, address}, Usages: server}},
+		{&out.KubeletClient, c.PKI.Cluster, "kubelet-client", pki.Request{UsedBy: "kubelet", CN: "system:node:" + c.NodeName, Org: []string{"system:nodes"}, Usages: client}},
+		{&out.Proxy, c.PKI.Cluster, "kube-proxy", pki.Request{UsedBy: "kube-proxy", CN: "system:kube-proxy", Usages: client}},
+		{&out.Admin, c.PKI.Cluster, "admin", pki.Request{UsedBy: "regiond, operators", CN: "regiond:admin", Org: []string{"system:masters"}, Usages: client}},
 	} {
 		pair, err := i.from.Issue(i.name, i.request)
 		if err != nil {

@@ -70,6 +70,35 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// The inventory names the component that has a certificate in its configuration.
+func TestInventoryNamesTheUsersOfCertificates(t *testing.T) {
+	cluster := testCluster(t)
+	issued, err := issue(cluster.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{issued.Admin.CertFile: "regiond, operators"}
+	for _, u := range users(issued) {
+		for _, p := range u.pairs {
+			want[p.CertFile] = u.component
+		}
+	}
+	all, err := cluster.config.PKI.Inventory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		file := filepath.Join(cluster.config.PKI.Dir(), c.Name+".crt")
+		if !c.Authority && c.UsedBy != want[file] {
+			t.Errorf("%s: got used by %q, want %q", c.Name, c.UsedBy, want[file])
+		}
+		delete(want, file)
+	}
+	if len(want) > 0 {
+		t.Errorf("got an inventory without %v, want all issued certificates", want)
+	}
+}
+
 // fakeSupervisor records restarts; that of the broken component fails.
 type fakeSupervisor struct {
 	restarts chan string

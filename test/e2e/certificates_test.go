@@ -1,0 +1,31 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"time"
+
+	"regiond.dev/regiond/status"
+)
+
+// assertCertificates: the one list has the control plane's certificates, with their users, and those
+// of the hosts' agents.
+func assertCertificates(l *Lab, hosts ...string) {
+	l.Helper()
+	used := map[string]string{}
+	for _, c := range decode[status.Certificates](l, l.Seed("regiond", "certificate", "list", "-o", "json")) {
+		used[c.Name+" "+c.Host] = c.UsedBy
+		if c.Overdue(time.Now()) || time.Until(c.NotAfter) < 80*24*time.Hour {
+			l.Errorf("%s %s: got one that expires on %s, want 80 days at least of what was signed in this lab", c.Name, c.Host, c.NotAfter)
+		}
+	}
+	want := map[string]string{"etcd/peer ": "etcd", "kube-apiserver ": "kube-apiserver", "kubelet-client ": "kubelet", "registry ": "regiond", "enroll ": "regiond"}
+	for _, h := range hosts {
+		want["agent "+h] = "regiond-node on " + h
+	}
+	for name, by := range want {
+		if used[name] != by {
+			l.Errorf("certificate %q: got used by %q, want %q; all: %v", name, used[name], by, used)
+		}
+	}
+}
