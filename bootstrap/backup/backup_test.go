@@ -405,3 +405,27 @@ func TestExpired(t *testing.T) {
 		t.Errorf("a year later: got %d expired, want all but one", len(got))
 	}
 }
+
+// Regions that share a destination do not remove each other's backups by their own rules, and one
+// that was set up again does not count those of its earlier life.
+func TestExpiredIn(t *testing.T) {
+	var all []backup.Stored
+	for day := range 2 {
+		for _, of := range [][2]string{{"north-1", "0a1b2c3d"}, {"north-1", "ffffffff"}, {"south-1", "0a1b2c3d"}} {
+			all = append(all, backup.Stored{Name: fmt.Sprintf("%s-%s-%d", of[0], of[1], day), Region: of[0], ID: of[1], Time: taken.AddDate(0, 0, -day)})
+		}
+	}
+	for region, want := range map[string]string{
+		"north-1": "north-1-0a1b2c3d-1 north-1-ffffffff-1",
+		"":        "north-1-0a1b2c3d-1 north-1-ffffffff-1 south-1-0a1b2c3d-1",
+		"west-1":  "",
+	} {
+		got := []string{}
+		for _, s := range (backup.Keep{Count: 1}).ExpiredIn(all, region, taken) {
+			got = append(got, s.Name)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("region %q: got expired %q, want %q", region, s, want)
+		}
+	}
+}

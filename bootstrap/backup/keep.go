@@ -33,3 +33,19 @@ func (k Keep) Expired(all []Stored, now time.Time) []Stored {
 	}
 	return out
 }
+
+// ExpiredIn are the backups in a destination that are not kept, of each region by itself. With a
+// region's name, those of all others are kept: they have rules of their own.
+func (k Keep) ExpiredIn(all []Stored, region string, now time.Time) []Stored {
+	out := []Stored{}
+	seen := map[[2]string]bool{}
+	for _, s := range all {
+		of := [2]string{s.Region, s.ID}
+		if seen[of] || region != "" && s.Region != region {
+			continue
+		}
+		seen[of] = true
+		out = append(out, k.Expired(Of(all, s.Region, s.ID), now)...)
+	}
+	return out
+}

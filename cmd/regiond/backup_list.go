@@ -72,8 +72,9 @@ func newBackupPruneCommand() *cobra.Command {
 		Use:   "prune",
 		Short: "Remove backups that are not kept any more",
 		Long: `Remove backups that are not kept any more: those that neither --keep-count nor --keep-days keeps, by default as
-spec.backup.keep of the region file says. The newest backup of each region always stays. What is removed is shown
-first.`,
+spec.backup.keep of the region file says. In the destination that the region file declares only backups of that
+region are removed, in one that is named by --destination those of all. The newest backup of each region always
+stays. What is removed is shown first.`,
 		Example: `  sudo regiond backup prune --dry-run
   sudo regiond backup prune --destination /mnt/backups --keep-count 7 --keep-days 30`,
 		Args: cobra.NoArgs,
@@ -85,12 +86,15 @@ first.`,
 			if err != nil {
 				return err
 			}
-			if rule == (backup.Keep{}) && flags.destination == "" {
+			only := ""
+			if flags.destination == "" {
 				r, err := flags.declared(cmd)
 				if err != nil {
 					return err
 				}
-				rule = keep(r.Spec.Backup)
+				if only = r.Name; rule == (backup.Keep{}) {
+					rule = keep(r.Spec.Backup)
+				}
 			}
 			if rule.Count <= 0 && rule.Days <= 0 {
 				return invalid(errors.New("which backups are kept? Give --keep-count, --keep-days or both"))
@@ -100,7 +104,7 @@ first.`,
 				return err
 			}
 			now := time.Now()
-			old := expired(all, rule, now)
+			old := rule.ExpiredIn(all, only, now)
 			if output == "json" {
 				err = writeAs(cmd.OutOrStdout(), output, old)
 			} else if len(old) == 0 {
@@ -132,17 +136,4 @@ first.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "format: table or json")
 	return cmd
-}
-
-// expired backups of all regions in a destination, each by itself.
-func expired(all []backup.Stored, rule backup.Keep, now time.Time) []backup.Stored {
-	out := []backup.Stored{}
-	seen := map[string]bool{}
-	for _, s := range all {
-		if key := s.Region + "-" + s.ID; !seen[key] {
-			seen[key] = true
-			out = append(out, rule.Expired(backup.Of(all, s.Region, s.ID), now)...)
-		}
-	}
-	return out
 }
