@@ -10,6 +10,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,12 +96,20 @@ func (j *Journal) DB() *bbolt.DB { return j.db }
 // Copy writes the file as it is at this moment, with all rooms' buckets. Writers don't wait for it.
 func (j *Journal) Copy(w io.Writer) error { return CopyOf(j.db, w) }
 
-// CopyOf is Copy for those who were handed the store.
+// CopyOf is Copy for those who were handed the store. The copy is made in memory first: while a
+// transaction reads, bbolt holds up a writer that needs a larger file, and w may take its time.
 func CopyOf(db *bbolt.DB, w io.Writer) error {
-	return db.View(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(w)
+	var copied bytes.Buffer
+	err := db.View(func(tx *bbolt.Tx) error {
+		copied.Grow(int(tx.Size()))
+		_, err := tx.WriteTo(&copied)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	_, err = copied.WriteTo(w)
+	return err
 }
 
 // Close closes the file.
