@@ -76,8 +76,9 @@ func (t *reconciliation) execute(ctx context.Context, d Decision) error {
 	return t.moveFernet(ctx, d.Fernet)
 }
 
-// pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are configured for them any more. That it
-// fails is not trouble of its own: the gate of Keystone tells that Keystone does not answer, and it is tried again.
+// pruneEndpoints removes endpoints that are no longer declared, once neither pods nor nodes are
+// configured for them any more. That it fails is not trouble of its own: the gate of Keystone tells
+// that Keystone does not answer, and it is tried again.
 func (t *reconciliation) pruneEndpoints(ctx context.Context) {
 	of := t.seen.composed.of
 	configured := !slices.ContainsFunc(t.facts.Nodes, func(n NodeFacts) bool { return n.Applied != "" && n.Applied != n.Desired })
@@ -121,7 +122,8 @@ func (t *reconciliation) applyPart(ctx context.Context, p Part) error {
 		t.log.Info("applied", slog.String("object", w.String()), slog.String("gate", p.Gate))
 	}
 	if len(written) > 0 {
-		t.seen.pruned, t.seen.endpoints = check{}, check{} // another desired state came between, even if this one was pruned for a moment ago
+		// Another desired state came between, even if this one was pruned for a moment ago.
+		t.seen.pruned, t.seen.endpoints = check{}, check{}
 	}
 	if err != nil {
 		return err
@@ -147,8 +149,8 @@ func (t *reconciliation) replaceStuck(ctx context.Context) error {
 	return nil
 }
 
-// digest of objects and of what is there in their place: another one, another generation of it or nothing is a reason to apply them
-// again.
+// digest of objects and of what is there in their place: another one, another generation of it or
+// nothing is a reason to apply them again.
 func (t *reconciliation) digest(ctx context.Context, objects []*unstructured.Unstructured) (string, error) {
 	h := sha256.New()
 	e := json.NewEncoder(h)

@@ -178,7 +178,8 @@ type Agent struct {
 	Reported time.Time
 }
 
-// Part of the desired state that is applied at once: one job, or everything else of a gate. Gate is empty for what comes before all gates.
+// Part of the desired state that is applied at once: one job, or everything else of a gate. Gate is
+// empty for what comes before all gates.
 type Part struct{ Gate, Job string }
 
 func (p Part) String() string {

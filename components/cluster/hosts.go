@@ -90,7 +90,8 @@ func (n *NodeFacts) stored(annotations map[string]string, generation int64) {
 	}
 }
 
-// cuts says whether a host's next configuration restarts what carries guests' traffic. An earlier regiond wrote no digest of that.
+// cuts says whether a host's next configuration restarts what carries guests' traffic. An earlier
+// regiond wrote no digest of that.
 func (t *reconciliation) cuts(ctx context.Context, name, network string) (bool, error) {
 	next, known := t.state.Nodes[name]
 	if !known {
@@ -159,7 +160,8 @@ func progress(nodes []NodeFacts) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// cloudHosts asks Nova and Neutron for their hosts, not more often than needed. While hosts change, each one waits for the answer.
+// cloudHosts asks Nova and Neutron for their hosts, not more often than needed. While hosts change,
+// each one waits for the answer.
 func (t *reconciliation) cloudHosts(ctx context.Context, changing bool) (map[string]gate.Host, error) {
 	seen := &t.seen.hosts
 	if len(t.input.Hosts) == 0 || !t.reachable {

@@ -84,7 +84,8 @@ func (t *reconciliation) tells(h *region.Host, known, leaves bool) bool {
 	return ours && t.facts.Trouble == nil // with trouble, it may not be known which hosts are nodes
 }
 
-// writeOpenStack writes into the status of a Host how a cluster sees it, nil for not at all, and says whether that is another state.
+// writeOpenStack writes into the status of a Host how a cluster sees it, nil for not at all, and
+// says whether that is another state.
 func (c *Controller) writeOpenStack(ctx context.Context, h *region.Host, state *region.HostOpenStack) (changed bool, err error) {
 	if equality.Semantic.DeepEqual(h.Status.OpenStack, state) {
 		return false, nil

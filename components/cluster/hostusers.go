@@ -13,7 +13,8 @@ import (
 	"regiond.dev/regiond/components/openstack"
 )
 
-// Each compute host has users of its own, so that one that is broken into is not all of them, and has not the rights of the services.
+// Each compute host has users of its own, so that one that is broken into is not all of them, and
+// has not the rights of the services.
 
 // HostUsers are the users of a cluster's compute hosts.
 type HostUsers struct {

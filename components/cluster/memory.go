@@ -21,7 +21,8 @@ type memory struct {
 	begun map[string]time.Time
 }
 
-// early is how much too early a reconciliation of a cluster is after the last one. If it is not, it counts as the last one from then on.
+// early is how much too early a reconciliation of a cluster is after the last one. If it is not, it
+// counts as the last one from then on.
 func (m *memory) early(name string, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

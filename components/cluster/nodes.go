@@ -51,8 +51,8 @@ func (d *decider) nodes() {
 	}
 }
 
-// remapAt is when hosts are mapped again that the last job has left without a cell: after a failure soon, after a success that changed
-// nothing ever later.
+// remapAt is when hosts are mapped again that the last job has left without a cell: after a failure
+// soon, after a success that changed nothing ever later.
 func (f Facts) remapAt() time.Time {
 	switch {
 	case !f.Mapping.Failed.IsZero():

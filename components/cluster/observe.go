@@ -147,7 +147,8 @@ func (t *reconciliation) compose() (*openstack.State, error) {
 	return t.seen.composed.state, t.seen.composed.err
 }
 
-// workloads compares desired workloads with those that are there. While it is not known what is desired, those that are there are reported.
+// workloads compares desired workloads with those that are there. While it is not known what is
+// desired, those that are there are reported.
 func (t *reconciliation) workloads(ctx context.Context) error {
 	if t.state == nil {
 		return t.present(ctx)

@@ -30,11 +30,13 @@ import (
 	"regiond.dev/regiond/test/apiserver"
 )
 
-// The operator's source, with its program (go build -tags fake) as external-secrets in it. Without it the test does what the operator
-// does, with a definition of ExternalSecret that takes all fields.
+// The operator's source, with its program (go build -tags fake) as external-secrets in it. Without
+// it the test does what the operator does, with a definition of ExternalSecret that takes all
+// fields.
 var operatorFlag = flag.String("external-secrets", "", "folder with the External Secrets operator; empty: the test plays it")
 
-// TestRunTakesSecretsFromAStore applies a cluster whose secrets are in a store to a real API server: the configuration of pods has them.
+// TestRunTakesSecretsFromAStore applies a cluster whose secrets are in a store to a real API
+// server: the configuration of pods has them.
 func TestRunTakesSecretsFromAStore(t *testing.T) {
 	definitions := "testdata/externalsecrets"
 	if *operatorFlag != "" {
@@ -132,7 +134,8 @@ func (a applied) declare(store string) {
 	}
 }
 
-// deadWebhook makes the API server ask a webhook that does not run about ExternalSecrets, as the operator's definition of its own does.
+// deadWebhook makes the API server ask a webhook that does not run about ExternalSecrets, as the
+// operator's definition of its own does.
 func (a applied) deadWebhook() client.Object {
 	a.t.Helper()
 	rule := admissionv1.RuleWithOperations{Rule: admissionv1.Rule{APIGroups: []string{"external-secrets.io"}, APIVersions: []string{"v1"}, Resources: []string{"externalsecrets"}},

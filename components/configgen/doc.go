@@ -25,7 +25,9 @@
 //
 // The language is the subset of Go's text/template that translates to Jinja2 without loss:
 //
-//	{{ .a.b }}   {{ join .list "," }}   {{ if .a }} {{ else if eq .b "x" }} {{ else }} {{ end }}   {{ range .list }}{{ . }} {{ .name }}{{ end }}
+//	{{ .a.b }}   {{ join .list "," }}
+//	{{ if .a }} {{ else if eq .b "x" }} {{ else }} {{ end }}
+//	{{ range .list }}{{ . }} {{ .name }}{{ end }}
 //
 // with eq, ne, and, or, not and parentheses in conditions, and trim markers. A variable that no
 // layer sets is an error, even in a condition: give it a default. true and false are printed as

@@ -21,15 +21,16 @@ import (
 // values).
 const maxSecret = 1 << 20
 
-// RoleFernet has Keystone's Fernet keys. Keystone reads them for each token, and they rotate while it runs: their Secret keeps its
-// name and changes in place, for another name would start Keystone again. Templates of earlier versions have them in role keystone.
+// RoleFernet has Keystone's Fernet keys. Keystone reads them for each token, and they rotate while
+// it runs: their Secret keeps its name and changes in place, for another name would start Keystone
+// again. Templates of earlier versions have them in role keystone.
 const RoleFernet = "fernet"
 
 // AnnotationContent is the digest of what is in a Secret that changes in place.
 const AnnotationContent = "regiond.dev/content"
 
-// ConfigSecret is the name of a role's Secret in the manifests; in the cluster, a digest of its content follows unless it changes in
-// place.
+// ConfigSecret is the name of a role's Secret in the manifests; in the cluster, a digest of its
+// content follows unless it changes in place.
 func ConfigSecret(role string) string { return "config-" + role }
 
 // configs renders the configuration of pods into one Secret for each role, which is immutable and named by its content unless it
