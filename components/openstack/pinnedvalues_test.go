@@ -23,7 +23,7 @@ import (
 //
 // A pin more, when templates or the code that renders have landed: the archive of the landed
 // templates (Composer.Archive), and what the landed code makes of them. Golden files are never
-// written anew.
+// rewritten.
 func TestPinnedClustersWithValues(t *testing.T) {
 	for _, pin := range []struct {
 		name string
@@ -33,20 +33,8 @@ func TestPinnedClustersWithValues(t *testing.T) {
 		later func(*openstack.Input)
 	}{
 		{"e9d8cda", openstack.BeforePins, func(*openstack.Input) {}},
-		{"99e3a16", func() (*openstack.Composer, error) {
-			archive, err := os.ReadFile("testdata/pinned/99e3a16.zip")
-			if err != nil {
-				return nil, err
-			}
-			return openstack.Open(archive, "3c74441bc50a919073f57ac4eea49819f319f17c88243290b531d7b8eafb2247")
-		}, func(in *openstack.Input) {
-			in.Cluster.Spec.KeystoneRegion = "r1"
-			in.Cluster.Spec.Values = raw(strings.Replace(usedValues, `"Pa$w0rd %(x)s # no comment"`, `{"secret": "ldap-password"}`, 1))
-			in.Secrets["compute"] = map[string]any{"host_key": strings.Repeat("Z", 64)}
-			in.Secrets["own"] = map[string]any{"ldap-password": "p$my_ip $$host 'q\""}
-			in.Hosts[2].Release = region.ReleaseGazpacho
-			in.Hosts[0].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")}
-		}},
+		{"99e3a16", archived("99e3a16", "3c74441bc50a919073f57ac4eea49819f319f17c88243290b531d7b8eafb2247"), sinceHostUsers(t)},
+		{"9ed8cf6", archived("9ed8cf6", "4b5f2ab5391bc5fe3d7e2eed42460e0cb69b09d33eb135689bee70b8e4dfda49"), sinceHostUsers(t)},
 	} {
 		c, err := pin.open()
 		if err != nil {
@@ -66,6 +54,30 @@ func TestPinnedClustersWithValues(t *testing.T) {
 			}
 			compareLines(t, name, sums(t, s), strings.Split(strings.TrimSpace(string(want)), "\n"))
 		}
+	}
+}
+
+// archived opens the templates of a commit, which have this digest.
+func archived(commit, digest string) func() (*openstack.Composer, error) {
+	return func() (*openstack.Composer, error) {
+		archive, err := os.ReadFile("testdata/pinned/" + commit + ".zip")
+		if err != nil {
+			return nil, err
+		}
+		return openstack.Open(archive, digest)
+	}
+}
+
+// sinceHostUsers is what became possible with commit 99e3a16: users of hosts, secrets of one's own,
+// hosts of another release, and contributions of others.
+func sinceHostUsers(t *testing.T) func(*openstack.Input) {
+	return func(in *openstack.Input) {
+		in.Cluster.Spec.KeystoneRegion = "r1"
+		in.Cluster.Spec.Values = raw(strings.Replace(usedValues, `"Pa$w0rd %(x)s # no comment"`, `{"secret": "ldap-password"}`, 1))
+		in.Secrets["compute"] = map[string]any{"host_key": strings.Repeat("Z", 64)}
+		in.Secrets["own"] = map[string]any{"ldap-password": "p$my_ip $$host 'q\""}
+		in.Hosts[2].Release = region.ReleaseGazpacho
+		in.Hosts[0].Contributions = map[string][]byte{"vpn": contribution(t, "/etc/vpn.conf")}
 	}
 }
 
