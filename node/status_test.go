@@ -14,7 +14,7 @@ import (
 )
 
 // An inventory that the API server does not take is left out, once, and the one from before does not stay as if it were true.
-// What regiond's controller writes stays, and is no reason to write.
+// What regiond's controller writes stays, and is not a reason to write.
 func TestInventoryThatIsNotTaken(t *testing.T) {
 	r, id := newFakeRegion(t)
 	dir := t.TempDir()

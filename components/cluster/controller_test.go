@@ -123,7 +123,7 @@ func TestBrokerRestarted(t *testing.T) {
 	w.cloud.probed = nil
 	w.reconcile(c)
 	if !slices.Contains(w.cloud.probed, region.ConditionRabbitMQ) {
-		t.Errorf("a broker that was started anew was not probed at once: %v", w.cloud.probed)
+		t.Errorf("got probes %v, want one of the broker at once: its pod was restarted", w.cloud.probed)
 	}
 	if k := w.condition(region.ConditionRabbitMQ); k.Status != metav1.ConditionFalse || !strings.Contains(k.Message, "connection refused") {
 		t.Errorf("%+v", k)

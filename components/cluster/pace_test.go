@@ -81,7 +81,7 @@ func (w *world) pass(c *cluster.Controller, d time.Duration, events bool) (turns
 	return turns
 }
 
-// Nobody mends anything for a minute: the API server must not notice.
+// Nobody repairs anything for a minute: the API server must not notice.
 func TestBrokenClusterIsNotAHotLoop(t *testing.T) {
 	tests := map[string]func(w *world){
 		"its Secret is missing": func(w *world) { w.must(w.api.Delete(w.t.Context(), w.secret())) },

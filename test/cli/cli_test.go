@@ -189,7 +189,7 @@ func TestStructuredOutput(t *testing.T) {
 				t.Errorf("%q is a list: %s", c.args, out)
 			}
 		default:
-			t.Errorf("%q is no document: %s", c.args, out)
+			t.Errorf("%q is not a document: %s", c.args, out)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// --watch goes on until it is interrupted, which is no failure.
+// --watch goes on until it is interrupted, which is not a failure.
 func TestWatch(t *testing.T) {
 	c := exec.CommandContext(t.Context(), *regiond, "status", "--watch", "-o", "json", "--data-dir", t.TempDir())
 	out, err := c.StdoutPipe()

@@ -58,7 +58,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	sources(t, func(name string, set *token.FileSet, file *ast.File) {
-		if strings.HasSuffix(name, "_test.go") {
+		if name == "test/house/words_test.go" { // has the phrases
 			return
 		}
 		for _, group := range file.Comments {

@@ -61,7 +61,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { lldp.Decode(b) })
 }
 
-// A frame sent on one end of a veth pair is heard on the other, and silence is no error.
+// A frame sent on one end of a veth pair is heard on the other, and silence is not an error.
 func TestListen(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Fatal("this test makes a network namespace: run it as root")

@@ -140,7 +140,7 @@ func TestBootFlags(t *testing.T) {
 	if got := s.NextBoot(); got != (bmc.Boot{}) {
 		t.Errorf("%+v", got)
 	}
-	// Power on of a machine that is on is no boot.
+	// Power on of a machine that is on is not a boot.
 	s.Machine.Set(true)
 	ok(chassis, set, 5, 0xa0, 0x04, 0, 0, 0)
 	ok(chassis, control, 1)

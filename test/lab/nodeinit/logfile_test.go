@@ -16,7 +16,7 @@ func TestLogIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := l.Write([]byte("\nlast words\n\nha")); err != nil || l.lastLine() != "ha" {
+	if _, err := l.Write([]byte("\nthe end\n\nha")); err != nil || l.lastLine() != "ha" {
 		t.Errorf("%v %q", err, l.lastLine())
 	}
 	for _, f := range []string{"x.log", "x.log.1"} {
