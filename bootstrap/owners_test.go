@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"regiond.dev/regiond/bootstrap"
 	"regiond.dev/regiond/bootstrap/datadir"
 	"regiond.dev/regiond/bootstrap/install"
@@ -44,7 +46,7 @@ var owners = map[datadir.Name]func(dir string) error{
 	datadir.Marker: nil, // with the PKI
 	datadir.Backup: func(dir string) error { return datadir.Backup.Make(dir) },
 	datadir.Restoring: func(dir string) error {
-		return datadir.BeginRestore(dir, datadir.Restore{Owner: datadir.Owner{Region: "tokyo"}, Backup: "tokyo-1"})
+		return datadir.BeginRestore(dir, datadir.Restore{Owner: datadir.Owner{Region: "tokyo", UID: uuid.New()}, Backup: "tokyo-1"})
 	},
 	datadir.InstallRecord: func(dir string) error {
 		host, err := os.MkdirTemp("", "regiond-owners-")

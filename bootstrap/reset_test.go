@@ -153,6 +153,12 @@ func TestEvidenceOfADataDirectory(t *testing.T) {
 		{"landed version, reset interrupted at its end", []func(*testing.T, string){lock}, true},
 		{"installed, never started", []func(*testing.T, string){file("install.json", `{"files": {"/etc/x": "00"}}`)}, true},
 		{"another program's install.json", []func(*testing.T, string){file("install.json", `{"name": "x"}`)}, false},
+		{"restore that was cut off", []func(*testing.T, string){file("etcd/x", ""), func(t *testing.T, dir string) {
+			if err := datadir.BeginRestore(dir, datadir.Restore{Owner: owner, Backup: "tokyo-1"}); err != nil {
+				t.Fatal(err)
+			}
+		}}, true},
+		{"another program's restore.json", []func(*testing.T, string){file("etcd/x", ""), file("restore.json", `{"name": "x"}`)}, false},
 		{"lock beside another etcd", []func(*testing.T, string){lock, file("etcd/x", "")}, false},
 		{"journal alone", []func(*testing.T, string){file("journal.db", ""), file("log/regiond.log", "")}, false},
 	} {

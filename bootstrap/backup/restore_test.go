@@ -126,26 +126,25 @@ func TestKilledInEachStepOfARestore(t *testing.T) {
 }
 
 func TestRestoreIsToAnEmptyFolder(t *testing.T) {
+	const mark = `{"region":"tokyo","uid":"0a1b2c3d-0000-4000-8000-000000000009"}`
 	for name, c := range map[string]struct {
-		files []string
-		want  string // empty: accepted
+		files []string // each a name, and its content after a space
+		want  string   // empty: accepted
 	}{
 		"nothing":       {nil, ""},
 		"early log":     {[]string{"log/regiond.log", "run/regiond.lock", "lost+found/x"}, ""},
-		"a live region": {[]string{"region.json", "pki/ca.crt", "etcd/member"}, "it holds the region tokyo"},
+		"a live region": {[]string{"region.json " + mark, "pki/ca.crt", "etcd/member"}, "it holds the region tokyo"},
 		"others' files": {[]string{"notes.txt"}, "notes.txt"},
 		"only its etcd": {[]string{"etcd/x"}, "run `regiond reset` first"},
-		"a cut one":     {[]string{"restore.json", "pki/ca.crt"}, ""},
+		"a cut one":     {[]string{"restore.json " + mark, "pki/ca.crt"}, ""},
+		"others' mark":  {[]string{"restore.json {}", "pki/ca.crt"}, "region and uid are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, _ := restoration(t)
 			m := verified(t, config)
 			for _, f := range c.files {
+				f, text, _ := strings.Cut(f, " ")
 				path := filepath.Join(config.DataDir, f)
-				text := "{}"
-				if f == "region.json" {
-					text = `{"region":"tokyo","uid":"0a1b2c3d-0000-4000-8000-000000000009"}`
-				}
 				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
 					t.Fatal(err)
 				}

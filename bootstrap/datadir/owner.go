@@ -64,16 +64,16 @@ func Mark(dataDir string, o Owner) (Owner, error) {
 const lockFile = "regiond.lock"
 
 // IsOurs reports whether a directory is a data directory of regiond. Names like bin, log and run
-// are in many directories, so it requires unique evidence: the mark; the record of an installation
-// that was never started; or, for a start that failed before the mark and for versions without
-// marks, the lock together with the journal or the region's authority. An interrupted reset of
-// those versions leaves only the lock.
+// are in many directories, so it requires unique evidence: the mark; the mark of a restore that has
+// not ended; the record of an installation that was never started; or, for a start that failed
+// before the mark and for versions without marks, the lock together with the journal or the region's
+// authority. An interrupted reset of those versions leaves only the lock.
 func IsOurs(dataDir string) (bool, error) {
 	if _, err := ReadOwner(dataDir); err == nil {
 		return true, nil
 	}
-	if _, restoring, err := ReadRestore(dataDir); restoring || err != nil {
-		return restoring, err
+	if _, restoring, err := ReadRestore(dataDir); err == nil && restoring {
+		return true, nil
 	}
 	if installed, err := isInstallRecord(InstallRecord.In(dataDir)); installed || err != nil {
 		return installed, err

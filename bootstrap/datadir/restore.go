@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/google/uuid"
+
 	"regiond.dev/regiond/machine/atomicfile"
 )
 
@@ -29,6 +31,9 @@ func ReadRestore(dataDir string) (r Restore, restoring bool, err error) {
 	}
 	if err == nil {
 		err = json.Unmarshal(b, &r)
+	}
+	if err == nil && (r.UID == uuid.Nil || r.Region == "") {
+		err = fmt.Errorf("%s: region and uid are required; another program's file of this name is to be moved away", Restoring.In(dataDir))
 	}
 	if err != nil {
 		return r, false, fmt.Errorf("mark of a restore: %w", err)
