@@ -35,12 +35,12 @@ func TestBackup(t *testing.T) {
 	l.Wait(l.Up("--config", l.Write(twoNodes)))
 	l.VM("create", "vm1", "vm2")
 	assertGuests(l, "vm1", "vm2")
-	l.OpenStack("user", "create", "--password", "witness", "witness")
+	l.Seed("regiond", "openstack", "--", "user", "create", "--password", "witness", "witness")
 
 	keys := newKeys(t)
 	name := l.backUp(keys)
 	before := l.witnesses()
-	l.OpenStack("user", "create", "--password", "late", "too-late")
+	l.Seed("regiond", "openstack", "--", "user", "create", "--password", "late", "too-late")
 	file := filepath.Join(l.dir(), "backups", name)
 	if out := l.Run("backup", "verify", file, "--identity", keys.private, "--databases"); !strings.Contains(out, "databases of OpenStack cluster lab: restored") {
 		t.Errorf("verify: got %s, want that the databases were restored", out)
