@@ -28,8 +28,10 @@ import (
 type Config struct {
 	// Region as read from region.yaml: validated, with defaults filled in.
 	Region *region.Region
-	// RegionFile is the path that it was read from, for messages.
+	// RegionFile is the path that it was read from, for messages. LoadRegion reads it as for the next
+	// start.
 	RegionFile string
+	LoadRegion func() (*region.Region, error)
 	// Version of regiond.
 	Version string
 	Log     *slog.Logger

@@ -12,7 +12,8 @@ import (
 // controllersGrace is how long controllers have to stop.
 const controllersGrace = 30 * time.Second
 
-// runControllers runs the controllers until ctx or the controllers end.
+// runControllers runs the controllers until ctx or the controllers end, or until regiond has to
+// restart for a changed declaration, which is ErrRestart.
 func (r *run) runControllers(ctx context.Context) error {
 	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
 		return err
@@ -25,10 +26,14 @@ func (r *run) runControllers(ctx context.Context) error {
 	go func() {
 		ended <- r.withRegistry(life, func(ctx context.Context) error { return r.config.Controllers(ctx, r.runtime(started)) })
 	}()
-	running := true
+	changed := make(chan struct{})
+	go r.watchDeclaration(life, changed)
+	running, restart := true, false
 	var result error
 	select {
 	case <-ctx.Done():
+	case <-changed:
+		restart = true
 	case err := <-ended:
 		running = false
 		switch {
@@ -48,7 +53,11 @@ func (r *run) runControllers(ctx context.Context) error {
 	if running {
 		result = stopped(ended)
 	}
-	return errors.Join(result, r.journal.End(stageControllers.name, result))
+	result = errors.Join(result, r.journal.End(stageControllers.name, result))
+	if restart {
+		result = errors.Join(ErrRestart, result)
+	}
+	return result
 }
 
 // stopped waits for the controllers to end after they were told to stop.

@@ -17,6 +17,14 @@ type state struct {
 	source   func() []supervisor.Component
 	pki      *pki.PKI
 	problems func() []string
+	// waiting is why a changed declaration does not take effect yet, empty if it does.
+	waiting string
+}
+
+func (s *state) setWaiting(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = why
 }
 
 func (s *state) enter(text string, since time.Time) {
@@ -67,6 +75,7 @@ func (s *state) read() daemon.Snapshot {
 	if s.problems != nil {
 		out.Problems = slices.Clone(s.problems())
 	}
+	out.Waiting = s.waiting
 	if s.pki != nil {
 		var err error
 		if out.Certificates, err = s.pki.Inventory(); err != nil {

@@ -2,9 +2,12 @@ package region
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Effect is when a changed field of region.yaml takes effect once `regiond apply` has stored it.
@@ -14,7 +17,7 @@ type Effect string
 const (
 	// AtOnce: controllers read the field from the stored Region and act within seconds.
 	AtOnce Effect = "AtOnce"
-	// AtStart: the field is read once, when regiond starts.
+	// AtStart: the field is read once, when regiond starts. A regiond that runs restarts for it.
 	AtStart Effect = "AtStart"
 	// NextInstallation: a server that is installed keeps what it was installed with. One that is not
 	// installed yet takes the field at once.
@@ -28,7 +31,7 @@ func (e Effect) String() string {
 	case AtOnce:
 		return "at once"
 	case AtStart:
-		return "when regiond starts again"
+		return "within seconds: regiond restarts, while servers, pods and guests run on"
 	case NextInstallation:
 		return "when a server is next installed (one that is not installed yet: at once)"
 	case Never:
@@ -86,6 +89,40 @@ func Effects(path string) []Effect {
 	found = append(found, below...)
 	order := []Effect{AtOnce, AtStart, NextInstallation, Never}
 	return slices.DeleteFunc(order, func(e Effect) bool { return !slices.Contains(found, e) })
+}
+
+// ChangedAtStart returns the paths with effect AtStart in the table by whose fields two Regions
+// differ: what a regiond that was started with a has to restart for, to have b.
+func ChangedAtStart(a, b *Region) ([]string, error) {
+	x, err := a.Desired()
+	if err != nil {
+		return nil, err
+	}
+	y, err := b.Desired()
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, e := range effects {
+		if e.effect != AtStart {
+			continue
+		}
+		if !reflect.DeepEqual(atStart(x.Object, e.path), atStart(y.Object, e.path)) {
+			changed = append(changed, e.path)
+		}
+	}
+	return changed, nil
+}
+
+// atStart returns the branch of an object at a path, without what has another effect.
+func atStart(object map[string]any, path string) any {
+	for _, e := range effects {
+		if e.path != path && within(e.path, path) {
+			unstructured.RemoveNestedField(object, strings.Split(e.path, ".")...)
+		}
+	}
+	branch, _, _ := unstructured.NestedFieldNoCopy(object, strings.Split(path, ".")...) // a path that ends early has nothing
+	return branch
 }
 
 // within says whether a path is that of a branch or of something in it.

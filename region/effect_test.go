@@ -94,3 +94,35 @@ func TestGuideHasEffects(t *testing.T) {
 		t.Errorf("docs/operators-guide.md lacks this table:\n%s", table)
 	}
 }
+
+func TestChangedAtStart(t *testing.T) {
+	first := func() *region.Region {
+		r := &region.Region{}
+		r.Name = "r"
+		r.Spec.Networks.Provisioning.CIDR = "10.20.0.0/24"
+		r.Spec.Networks.Management = &region.Network{CIDR: "10.10.0.0/24", Address: "10.10.0.2"}
+		r.Spec.Images.Dir = "/var/lib/images"
+		return r
+	}
+	for _, tc := range []struct {
+		what   string
+		change func(*region.Region)
+		want   []string
+	}{
+		{"nothing", func(*region.Region) {}, nil},
+		{"a network", func(r *region.Region) { r.Spec.Networks.Provisioning.DNS = []string{"10.20.0.1"} }, []string{"spec.networks"}},
+		{"a network is gone", func(r *region.Region) { r.Spec.Networks = region.Networks{} }, []string{"spec.networks"}},
+		{"what never changes", func(r *region.Region) { r.Spec.Networks.Management.Address = "10.10.0.3" }, nil},
+		{"credentials and the folder of images", func(r *region.Region) {
+			r.Spec.Hardware.Credentials, r.Spec.Images.Dir = []region.Credential{{Name: "a", File: "/a"}}, ""
+		}, []string{"spec.hardware.credentials", "spec.images.dir"}},
+		{"what takes effect at once", func(r *region.Region) { r.Spec.Hardware.Profiles = []region.Profile{{Name: "p"}} }, nil},
+	} {
+		next := first()
+		tc.change(next)
+		got, err := region.ChangedAtStart(first(), next)
+		if err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %v, %v, want %v", tc.what, got, err, tc.want)
+		}
+	}
+}

@@ -73,7 +73,10 @@ func controlPlane(f Facts) ControlPlane {
 			first := slices.MinFunc(d.Certificates, func(a, b pki.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 			c.Certificate = &Certificate{Name: first.Name, NotAfter: first.NotAfter}
 		}
-		c.Version, c.PID, c.Since, c.Started, c.Problems = d.Version, d.PID, d.Started, d.Ready, d.Problems
+		c.Version, c.PID, c.Since, c.Started, c.Problems = d.Version, d.PID, d.Started, d.Ready, slices.Clone(d.Problems)
+		if d.Waiting != "" {
+			c.Problems = append(c.Problems, d.Waiting)
+		}
 		for _, x := range d.Components {
 			k := Component{Name: x.Name, Ready: x.Ready, PID: x.PID, Since: x.Since, Restarts: x.Restarts,
 				Log: datadir.Log.In(f.DataDir, x.Name+".log")}
@@ -83,7 +86,7 @@ func controlPlane(f Facts) ControlPlane {
 			c.Components = append(c.Components, k)
 		}
 	}
-	c.Problems = append(slices.Clone(c.Problems), certificateProblems(f)...)
+	c.Problems = append(c.Problems, certificateProblems(f)...)
 	for _, n := range f.Nodes {
 		c.Nodes = append(c.Nodes, node(n))
 	}

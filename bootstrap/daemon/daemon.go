@@ -39,6 +39,8 @@ type Snapshot struct {
 	Certificates []pki.Certificate `json:"certificates,omitempty"`
 	// Problems that regiond keeps retrying.
 	Problems []string `json:"problems,omitempty"`
+	// Waiting is why regiond does not restart for a changed declaration yet. Empty if it need not.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // SocketPath returns the path of the socket in a data directory.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"regiond.dev/regiond/bootstrap/daemon"
 	"regiond.dev/regiond/bootstrap/install"
 	"regiond.dev/regiond/components/plan"
 )
@@ -28,8 +29,8 @@ Before it is stored, the plan is made again: changes that were not shown are not
 that "regiond plan" prints and applies exactly that plan, without asking.
 
 It is the way to change any field of the file. The plan says when each change takes effect: at once, when
-regiond starts again, or when a server is next installed. The installed service gets the file, too, so that
-its next start has what was applied; apply says when a restart is needed.
+regiond has restarted, which it does by itself, or when a server is next installed. The installed service gets
+the file, too, so that its next start has what was applied.
 
 The patches are the files *.yaml in spec.openstack.clusters[].patchesDir, or in
 /etc/regiond/openstack/NAME if that folder is there.
@@ -119,12 +120,15 @@ func (a applyFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if paths := p.AtStart(); len(paths) > 0 {
-		show(fmt.Sprintf("%s: takes effect when regiond starts again: systemctl restart regiond; servers, pods and guests run on meanwhile",
-			strings.Join(paths, ", ")))
-	}
 	if !a.wait {
 		return nil
+	}
+	if paths := p.AtStart(); len(paths) > 0 {
+		show("regiond restarts for " + strings.Join(paths, ", ") + "; servers, pods and guests run on meanwhile")
+		if err := awaitRestart(ctx, daemon.SocketPath(planned.region.Spec.ControlPlane.DataDir), started); err != nil {
+			return notReady(err)
+		}
+		show("regiond has restarted")
 	}
 	var names []string
 	for _, c := range p.Clusters {
@@ -173,4 +177,33 @@ func keepForService(file string, planned *plannedRegion, show func(string)) erro
 		return nil
 	}
 	return err
+}
+
+// restartPatience is how long apply waits for regiond to get over what keeps it from restarting,
+// e.g. the file that apply has just replaced.
+const restartPatience = 10 * time.Second
+
+// awaitRestart waits until the regiond behind a socket was started after a time and is ready.
+func awaitRestart(ctx context.Context, socket string, after time.Time) error {
+	t := time.NewTicker(500 * time.Millisecond)
+	defer t.Stop()
+	var blocked time.Time
+	for {
+		s, err := daemon.Fetch(ctx, socket)
+		switch {
+		case err == nil && s.Started.After(after) && s.Ready:
+			return nil
+		case err != nil || s.Waiting == "":
+			blocked = time.Time{}
+		case blocked.IsZero():
+			blocked = time.Now()
+		case time.Since(blocked) > restartPatience:
+			return fmt.Errorf("stored, and not in effect yet: %s", s.Waiting)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stored, and regiond has not restarted for it in time (%w); see: regiond status", ctx.Err())
+		case <-t.C:
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	sddaemon "github.com/coreos/go-systemd/v22/daemon"
@@ -23,6 +24,7 @@ import (
 	"regiond.dev/regiond/bootstrap/systemd"
 	"regiond.dev/regiond/components/openstack"
 	"regiond.dev/regiond/hardware/credentials"
+	"regiond.dev/regiond/region"
 	"regiond.dev/regiond/region/span/export"
 )
 
@@ -58,7 +60,7 @@ details to DATA-DIR/log/regiond.log and to one log for each component beside it.
 
 func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error {
 	ordinaryUmask()
-	started := time.Now()
+	started, environment := time.Now(), os.Environ()
 	doc, _, err := loadDocument(cmd, file)
 	if err != nil {
 		return err
@@ -113,6 +115,13 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	var answering sync.WaitGroup
 	err = bootstrap.Run(ctx, bootstrap.Config{
 		Region: r, RegionFile: file, Version: version, Log: log,
+		LoadRegion: func() (*region.Region, error) {
+			next, _, err := loadDocument(cmd, file)
+			if err != nil {
+				return nil, err
+			}
+			return next.Region, nil
+		},
 		Progress: func(text string) {
 			show(text)
 			notify(systemd.Status(text))
@@ -127,6 +136,15 @@ func runRegion(cmd *cobra.Command, file, format string, level slog.Level) error 
 	})
 	cancel()
 	answering.Wait()
+	if errors.Is(err, bootstrap.ErrRestart) && cmd.Context().Err() == nil {
+		if service.Socket != "" {
+			show(err.Error())
+			return output.Close() // Restart=always: systemd starts it again
+		}
+		// In the foreground nobody else would. This program, even after an upgrade has replaced the file.
+		err = errors.Join(output.Close(), syscall.Exec("/proc/self/exe", os.Args, environment))
+		return fmt.Errorf("restart regiond: %w", err)
+	}
 	return errors.Join(err, output.Close())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"regiond.dev/regiond/status"
 	"regiond.dev/regiond/test/lab"
 )
 
@@ -35,6 +36,7 @@ func TestOpenStackFaults(t *testing.T) {
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
 	t.Run("certificates", func(t *testing.T) { assertCertificates(l.on(t), "n1", "n2") })
 	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
+	t.Run("a changed network", func(t *testing.T) { changedNetwork(l.on(t)) })
 	t.Run("a patch that matches nothing", func(t *testing.T) { uselessPatch(l.on(t)) })
 	t.Run("the broker restarts", func(t *testing.T) { brokerRestarts(l.on(t)) })
 	t.Run("the database's pod is deleted", func(t *testing.T) { databaseDeleted(l.on(t)) })
@@ -85,6 +87,15 @@ func killedOnTheWayUp(l *Lab) {
 // apply a variant of the lab's region file.
 func (l *Lab) apply(change func(cluster map[string]any), flags ...string) (out string, err error) {
 	l.Helper()
+	l.rewrite("changed.yaml", func(spec map[string]any) {
+		change(spec["openstack"].(map[string]any)["clusters"].([]any)[0].(map[string]any))
+	})
+	return l.applyFile("/run/lab/changed.yaml", flags...)
+}
+
+// rewrite writes a file beside the lab's region file with its content changed.
+func (l *Lab) rewrite(name string, change func(spec map[string]any)) {
+	l.Helper()
 	dir := filepath.Join(lab.DefaultRoot, l.name)
 	b, err := os.ReadFile(filepath.Join(dir, "region.yaml"))
 	if err != nil {
@@ -94,17 +105,67 @@ func (l *Lab) apply(change func(cluster map[string]any), flags ...string) (out s
 	if err := yaml.Unmarshal(b, &r); err != nil {
 		l.Fatal(err)
 	}
-	clusters := r["spec"].(map[string]any)["openstack"].(map[string]any)["clusters"].([]any)
-	change(clusters[0].(map[string]any))
+	change(r["spec"].(map[string]any))
 	if b, err = yaml.Marshal(r); err != nil {
 		l.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "changed.yaml"), b, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 		l.Fatal(err)
 	}
-	c := l.command(append([]string{"lab", "exec", "--lab", l.name, "--", "regiond", "apply", "-f", "/run/lab/changed.yaml", "--yes"}, flags...)...)
+}
+
+func (l *Lab) applyFile(file string, flags ...string) (out string, err error) {
+	c := l.command(append([]string{"lab", "exec", "--lab", l.name, "--", "regiond", "apply", "-f", file, "--yes"}, flags...)...)
 	text, err := c.CombinedOutput()
 	return string(text), err
+}
+
+// changedNetwork: for a field that regiond reads at its start it restarts by itself, but not if its
+// own file would take the change back. Nothing on hosts and in pods restarts.
+func changedNetwork(l *Lab) {
+	lease := func(d string) func(map[string]any) {
+		return func(spec map[string]any) {
+			provisioning := spec["networks"].(map[string]any)["provisioning"].(map[string]any)
+			provisioning["dhcp"].(map[string]any)["leaseTime"] = d
+		}
+	}
+	since := func() time.Time {
+		return decode[status.Region](l, l.Seed("sh", "-c", "regiond status -o json || true")).ControlPlane.Since
+	}
+	pods := func() map[string]string {
+		return l.column("openstack-lab", "pods", ".metadata.uid,RESTARTS:.status.containerStatuses[*].restartCount")
+	}
+	before, ran := since(), pods()
+	hosts := map[string]map[string]string{"n1": l.processes("n1"), "n2": l.processes("n2")}
+
+	l.rewrite("changed.yaml", lease("30m"))
+	if out, err := l.applyFile("/run/lab/changed.yaml"); err == nil || !strings.Contains(out, "declares something else in spec.networks") {
+		l.Errorf("apply of another file than regiond's: got %v, %s, want that its file declares something else", err, out)
+	}
+	if now := since(); !now.Equal(before) {
+		l.Errorf("got a restart at %s, want none: its file would take the change back", now)
+	}
+
+	l.rewrite("region.yaml", lease("45m"))
+	started := time.Now()
+	out, err := l.applyFile(lab.SeedRegionFile)
+	if err != nil || !strings.Contains(out, "regiond has restarted") {
+		l.Fatalf("apply of regiond's file: got %v, %s, want a restart", err, out)
+	}
+	l.Logf("in effect after %s", time.Since(started).Round(100*time.Millisecond))
+	if now := since(); !now.After(before) {
+		l.Errorf("got regiond since %s, want it restarted", now)
+	}
+	l.AwaitOpenStack(2 * time.Minute)
+	l.VM("ping", "vm1", "vm2")
+	for node, was := range hosts {
+		if d := different(was, l.processes(node)); len(d) > 0 {
+			l.Errorf("%s: got %v started again, want nothing", node, d)
+		}
+	}
+	if d := different(ran, pods()); len(d) > 0 {
+		l.Errorf("got other pods, or restarted ones: %v, want the same", d)
+	}
 }
 
 // set a value of nova below compute nodes' section, which no pod reads.
