@@ -47,9 +47,10 @@ func TestBackup(t *testing.T) {
 	}
 	l.refusals(keys, name)
 
+	vm1, vm2 := l.guest("vm1"), l.guest("vm2")
 	l.haltSeed()
 	wipe(t, filepath.Join(l.dir(), "seed"))
-	l.VM("ping", "vm1", "vm2") // over the hosts alone
+	l.pingEachOtherWithoutSeed(vm1, vm2)
 
 	started := time.Now()
 	l.killedRestore(keys, name)

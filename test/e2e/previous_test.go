@@ -141,23 +141,42 @@ func (l *Lab) guest(name string) cloud.Guest {
 func (l *Lab) pingEachOther(a, b string) {
 	l.Helper()
 	for from, to := range map[string]string{a: b, b: a} {
-		answer, last := guest.LinePing+l.guest(to).Address, -1
-		l.Eventually(from+" pings "+to+" once more", guestTimeout, func() (bool, string) {
-			console, err := l.command("lab", "vm", "console", "--lab", l.name, from).CombinedOutput()
-			if err != nil {
-				return false, fmt.Sprintf("%v: %s", err, console)
-			}
-			n := 0
-			for line := range strings.Lines(string(console)) {
-				if strings.TrimSpace(line) == answer {
-					n++
-				}
-			}
-			grown := last >= 0 && n > last // one that was started again begins a console anew
-			last = n
-			return grown, fmt.Sprintf("%d times %q", n, answer)
+		l.saysOnceMore(from, to, l.guest(to).Address, func() ([]byte, error) {
+			return l.command("lab", "vm", "console", "--lab", l.name, from).CombinedOutput()
 		})
 	}
+}
+
+// pingEachOtherWithoutSeed is pingEachOther of guests as they were, by the consoles on their hosts.
+func (l *Lab) pingEachOtherWithoutSeed(a, b cloud.Guest) {
+	l.Helper()
+	for _, g := range [][2]cloud.Guest{{a, b}, {b, a}} {
+		from, to := g[0], g[1]
+		l.saysOnceMore(from.Name, to.Name, to.Address, func() ([]byte, error) {
+			return l.command("lab", "exec", "--lab", l.name, "--node", from.Node, "--", "cat", "/var/lib/nova/instances/"+from.ID+"/console.log").CombinedOutput()
+		})
+	}
+}
+
+// saysOnceMore waits until a guest's console has another line that says that an address has answered.
+func (l *Lab) saysOnceMore(from, to, address string, read func() ([]byte, error)) {
+	l.Helper()
+	answer, last := guest.LinePing+address, -1
+	l.Eventually(from+" pings "+to+" once more", guestTimeout, func() (bool, string) {
+		console, err := read()
+		if err != nil {
+			return false, fmt.Sprintf("%v: %s", err, console)
+		}
+		n := 0
+		for line := range strings.Lines(string(console)) {
+			if strings.TrimSpace(line) == answer {
+				n++
+			}
+		}
+		grown := last >= 0 && n > last // one that was restarted begins another console
+		last = n
+		return grown, fmt.Sprintf("%d times %q", n, answer)
+	})
 }
 
 // haltSeed ends the seed host with all that runs on it, as a power cut does.
