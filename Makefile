@@ -34,7 +34,7 @@ PACKAGES = $$(go list ./... | grep -v -e /cmd/regiond'$$' -e /bootstrap/kube'$$'
 LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
 TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 
-.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-backup e2e-keys e2e-ansible e2e-firmware e2e-debian lint generate bench clean
+.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-backup e2e-keys e2e-cold-start e2e-ansible e2e-firmware e2e-debian lint generate bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,9 @@ e2e-backup: build ## the seed host is lost with its disks, and restored from a b
 
 e2e-keys: build ## the keys that Keystone signs tokens with rotate while it runs, on a namespace node
 	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestFernetKeys$$' ./test/e2e -regiond=$(abspath $(REGIOND))
+
+e2e-cold-start: build ## all hosts lose their power at once, and the region comes back without hands, with its guests
+	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestColdStart$$' ./test/e2e -regiond=$(abspath $(REGIOND))
 
 e2e-ansible: build ## Ansible brings a Debian host to a compute node whose services run, in namespaces under real systemd
 	$(REGIOND) image build
