@@ -27,6 +27,10 @@ const (
 	tick = 30 * time.Second
 	// retryAfter a failure.
 	retryAfter = 10 * time.Minute
+	// listLimit and makeLimit bound looking into the destination and making a backup: a destination
+	// that hangs, as NFS does, is a failure that somebody is told of.
+	listLimit = time.Minute
+	makeLimit = 4 * time.Hour
 )
 
 // Config of a Scheduler.
@@ -42,7 +46,7 @@ type Config struct {
 	// Prune removes the backups that are not kept any more. It is called when another one was made, and
 	// again after a failure, which is not one of the backup.
 	Prune   func(ctx context.Context, r *region.Region) error
-	Clock   clock.WithTicker
+	Clock   clock.WithTickerAndDelayedExecution
 	Metrics prometheus.Registerer
 	Log     *slog.Logger
 }
@@ -57,6 +61,7 @@ type Scheduler struct {
 	failed time.Time // when the last attempt of this process failed; zero after a good one
 	asked  *region.Backup
 	seen   time.Time // the last backup in the destination of asked
+	away   bool      // the destination could not be read when it was looked at last
 	// unpruned: another backup was made since backups were pruned last, which is tried again from
 	// pruneAt on if it failed by pruneError.
 	unpruned   bool
@@ -109,10 +114,23 @@ func (s *Scheduler) Turn(ctx context.Context) error {
 	region.Default(r)
 	if !equality.Semantic.DeepEqual(s.asked, r.Spec.Backup) {
 		s.asked, s.failed = nil, time.Time{} // looked for again, in another destination perhaps
-		last, err := s.Last(ctx, r)
+		var last time.Time
+		err := s.within(ctx, r, listLimit, "the destination of backups has not answered", func(ctx context.Context) (err error) {
+			last, err = s.Last(ctx, r)
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil // regiond stops
+		}
 		if err != nil {
+			s.errors.Inc()
+			if !s.away {
+				event.Act(s.Events, r, "BackupFailed", "the destination of backups can't be read", err)
+			}
+			s.away = true
 			return errors.Join(err, s.tell(ctx, r, err))
 		}
+		s.away = false
 		s.asked, s.seen = r.Spec.Backup.DeepCopy(), last
 		s.shown()
 	}
@@ -142,7 +160,11 @@ func Due(next func(time.Time) time.Time, last, failed, now time.Time) bool {
 }
 
 func (s *Scheduler) make(ctx context.Context, r *region.Region) error {
-	made, err := s.Make(ctx, r)
+	var made backup.Stored
+	err := s.within(ctx, r, makeLimit, "the backup has not ended", func(ctx context.Context) (err error) {
+		made, err = s.Make(ctx, r)
+		return err
+	})
 	if ctx.Err() != nil {
 		return nil // regiond stops
 	}
@@ -213,4 +235,29 @@ func (s *Scheduler) remove(ctx context.Context, r *region.Region) error {
 		return nil
 	}
 	return s.Client.Status().Patch(ctx, r, client.MergeFrom(before))
+}
+
+// within bounds an operation, and says so if it goes on all the same: what hangs in the kernel, as a
+// dead NFS server's client does, can't be cancelled.
+func (s *Scheduler) within(ctx context.Context, r *region.Region, limit time.Duration, what string, operation func(context.Context) error) error {
+	late := fmt.Errorf("%s within %s", what, limit)
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
+	defer cancel()
+	told := make(chan struct{})
+	alarm := s.Clock.AfterFunc(limit+tick, func() {
+		defer close(told)
+		s.errors.Inc()
+		event.Act(s.Events, r, "BackupFailed", "the control host is not backed up", late)
+		if err := s.tell(ctx, r, late); err != nil {
+			s.Log.Error("backups", slog.Any("error", err))
+		}
+	})
+	err := operation(bounded)
+	if !alarm.Stop() {
+		<-told
+	}
+	if err != nil && errors.Is(context.Cause(bounded), late) {
+		return late
+	}
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -59,6 +60,9 @@ type world struct {
 	// stuck is why backups can't be removed; pruned counts the attempts.
 	stuck  error
 	pruned int
+	// away is why the destination can't be read. hang holds up backups until it is closed.
+	away error
+	hang chan struct{}
 	*schedule.Scheduler
 	registry *prometheus.Registry
 }
@@ -78,8 +82,11 @@ func (w *world) restart() {
 	w.t.Helper()
 	var err error
 	w.Scheduler, err = schedule.New(schedule.Config{Client: w.api, Events: &w.book, Region: "north-1", Clock: w.clock, Metrics: w.registry, Log: slog.New(slog.DiscardHandler),
-		Last: func(context.Context, *region.Region) (time.Time, error) { return w.last, nil },
+		Last: func(context.Context, *region.Region) (time.Time, error) { return w.last, w.away },
 		Make: func(context.Context, *region.Region) (backup.Stored, error) {
+			if w.hang != nil {
+				<-w.hang
+			}
 			if w.fail != nil {
 				return backup.Stored{}, w.fail
 			}
@@ -96,7 +103,7 @@ func (w *world) restart() {
 func (w *world) after(d time.Duration) {
 	w.t.Helper()
 	w.clock.Step(d)
-	if err := w.Turn(w.t.Context()); err != nil && !errors.Is(err, w.fail) && !errors.Is(err, w.stuck) {
+	if err := w.Turn(w.t.Context()); err != nil && !errors.Is(err, w.fail) && !errors.Is(err, w.stuck) && !errors.Is(err, w.away) {
 		w.t.Fatal(err)
 	}
 }
@@ -115,6 +122,14 @@ func (w *world) want(made int, reason, message string) {
 	c := meta.FindStatusCondition(w.region().Status.Conditions, region.ConditionBackedUp)
 	if w.made != made || c == nil || c.Reason != reason || !strings.Contains(c.Message, message) {
 		w.t.Errorf("got %d backups and %+v, want %d, %s, %q", w.made, c, made, reason, message)
+	}
+}
+
+func (w *world) until(what string, done func() bool) {
+	w.t.Helper()
+	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return done(), nil })
+	if err != nil {
+		w.t.Fatalf("%s: not within a minute", what)
 	}
 }
 
@@ -221,4 +236,41 @@ func TestBackupsThatAreNotDeclaredAnyMore(t *testing.T) {
 	if got := w.metric("regiond_backup_last_success_timestamp_seconds"); got != 0 {
 		t.Errorf("got the last success at %f, want 0", got)
 	}
+}
+
+// A destination that can't be read is a failure of backups like others.
+func TestDestinationThatIsAway(t *testing.T) {
+	w := newWorld(t)
+	w.away = errors.New("connection refused")
+	w.after(0)
+	w.after(time.Minute)
+	w.want(0, region.ReasonBackupFailed, "connection refused")
+	if got := w.metric("regiond_backup_errors_total"); got != 2 {
+		t.Errorf("got %f failures, want one for each look", got)
+	}
+	if all := w.book.Lines(""); len(all) != 1 || !strings.Contains(all[0], "Warning BackupFailed") {
+		t.Errorf("got Events %q, want one for all looks", all)
+	}
+	w.away = nil
+	w.after(time.Minute)
+	w.want(1, region.ReasonBackedUp, "03:02:00Z")
+}
+
+// A backup that hangs for ever says so, though nothing can end it.
+func TestBackupThatHangs(t *testing.T) {
+	w := newWorld(t)
+	w.hang = make(chan struct{})
+	done := make(chan error, 1)
+	go func() { done <- w.Turn(t.Context()) }()
+	w.until("the alarm is set", w.clock.HasWaiters)
+	w.clock.Step(5 * time.Hour)
+	w.until("the alarm is told", func() bool { return len(w.book.Lines("")) > 0 && w.metric("regiond_backup_errors_total") > 0 })
+	if all := w.book.Lines(""); !strings.Contains(all[0], "Warning BackupFailed") || !strings.Contains(all[0], "has not ended within 4h0m0s") {
+		t.Errorf("got Events %q, want the failure", all)
+	}
+	close(w.hang)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.want(1, region.ReasonBackedUp, "")
 }
