@@ -49,11 +49,7 @@ func (r *run) watchDeclaration(ctx context.Context, changed chan<- struct{}) {
 
 func (r *run) restart(ctx context.Context, stored *region.Region) restartDecision {
 	return decideRestart(r.region, stored, r.config.RegionFile, r.config.LoadRegion, func(next *region.Region) error {
-		report, err := Preflight(ctx, next, r.config.CheckCredentials)
-		if err != nil {
-			return err
-		}
-		return report.Err()
+		return checkForRestart(ctx, next, r.config.CheckCredentials)
 	})
 }
 

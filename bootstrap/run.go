@@ -160,6 +160,30 @@ func checkHost(ctx context.Context, required preflight.Requirements, files []reg
 	if err != nil {
 		return nil, fmt.Errorf("preflight: %w", err)
 	}
+	return checkCollected(host, required, files, checkCredentials)
+}
+
+// checkForRestart checks the host as it is when this process, which has a region up, has ended.
+func checkForRestart(ctx context.Context, r *region.Region, checkCredentials func(file string) error) error {
+	required, err := requirementsOf(r)
+	if err != nil {
+		return err
+	}
+	self := preflight.Describe("/proc", os.Getpid())
+	host, err := preflight.Collect(ctx, required, &self)
+	if err != nil {
+		return fmt.Errorf("preflight: %w", err)
+	}
+	host.Running = nil
+	report, err := checkCollected(host, required, r.Spec.Hardware.Credentials, checkCredentials)
+	if err != nil {
+		return err
+	}
+	return report.Err()
+}
+
+func checkCollected(host preflight.Host, required preflight.Requirements, files []region.Credential,
+	checkCredentials func(file string) error) (_ preflight.Report, err error) {
 	if host.Foreign, err = foreignEntries(required.DataDir); err != nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
