@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // controllersGrace is how long controllers have to stop.
@@ -18,6 +20,11 @@ func (r *run) runControllers(ctx context.Context) error {
 	if err := r.journal.Begin(stageControllers.name, ""); err != nil {
 		return err
 	}
+	collected := metrics{read: r.state.read, dataDir: r.dataDir}
+	if err := ctrlmetrics.Registry.Register(collected); err != nil {
+		return err
+	}
+	defer ctrlmetrics.Registry.Unregister(collected)
 	life, stop := context.WithCancel(ctx)
 	defer stop()
 	r.state.enter("starting the controllers", now())

@@ -56,11 +56,13 @@ type Config struct {
 type Scheduler struct {
 	Config
 	last   prometheus.Gauge
+	next   prometheus.Gauge
 	errors prometheus.Counter
 
 	failed time.Time // when the last attempt of this process failed; zero after a good one
 	asked  *region.Backup
 	seen   time.Time // the last backup in the destination of asked
+	since  time.Time // when asked was read: without a backup, one is due since
 	away   bool      // the destination could not be read when it was looked at last
 	// unpruned: another backup was made since backups were pruned last, which is tried again from
 	// pruneAt on if it failed by pruneError.
@@ -74,8 +76,10 @@ func New(c Config) (*Scheduler, error) {
 	s := &Scheduler{Config: c}
 	s.last = prometheus.NewGauge(prometheus.GaugeOpts{Name: "regiond_backup_last_success_timestamp_seconds",
 		Help: "When the last good backup was begun, in seconds since 1970. 0: there is none, or none is declared."})
+	s.next = prometheus.NewGauge(prometheus.GaugeOpts{Name: "regiond_backup_next_timestamp_seconds",
+		Help: "When the next backup is due by its schedule, in seconds since 1970. 0: none is declared."})
 	s.errors = prometheus.NewCounter(prometheus.CounterOpts{Name: "regiond_backup_errors_total", Help: "Backups that could not be made."})
-	for _, m := range []prometheus.Collector{s.last, s.errors} {
+	for _, m := range []prometheus.Collector{s.last, s.next, s.errors} {
 		c.Metrics.Unregister(m) // that of an earlier attempt
 		if err := c.Metrics.Register(m); err != nil {
 			return nil, fmt.Errorf("metrics of backups: %w", err)
@@ -109,6 +113,7 @@ func (s *Scheduler) Turn(ctx context.Context) error {
 	if r.Spec.Backup == nil {
 		s.asked, s.failed, s.unpruned, s.pruneError = nil, time.Time{}, false, nil
 		s.last.Set(0)
+		s.next.Set(0)
 		return s.remove(ctx, r)
 	}
 	region.Default(r)
@@ -131,13 +136,18 @@ func (s *Scheduler) Turn(ctx context.Context) error {
 			return errors.Join(err, s.tell(ctx, r, err))
 		}
 		s.away = false
-		s.asked, s.seen = r.Spec.Backup.DeepCopy(), last
+		s.asked, s.seen, s.since = r.Spec.Backup.DeepCopy(), last, s.Clock.Now()
 		s.shown()
 	}
 	next, err := region.ParseBackupSchedule(r.Spec.Backup.Schedule)
 	if err != nil {
 		return s.tell(ctx, r, fmt.Errorf("spec.backup.schedule %q: %w", r.Spec.Backup.Schedule, err))
 	}
+	due := s.since
+	if !s.seen.IsZero() {
+		due = next(s.seen)
+	}
+	s.next.Set(float64(due.Unix()))
 	if Due(next, s.seen, s.failed, s.Clock.Now()) {
 		if err := s.make(ctx, r); err != nil {
 			return err

@@ -162,6 +162,9 @@ func TestBackupsAreMadeWhenDue(t *testing.T) {
 	if got, want := w.metric("regiond_backup_last_success_timestamp_seconds"), float64(start.Add(6*time.Hour).Unix()); got != want {
 		t.Errorf("got the last success at %f, want %f", got, want)
 	}
+	if got, want := w.metric("regiond_backup_next_timestamp_seconds"), float64(start.Add(12*time.Hour).Unix()); got != want {
+		t.Errorf("got the next backup at %f, want %f", got, want)
+	}
 }
 
 func TestFailuresAreToldAndRetried(t *testing.T) {
