@@ -72,6 +72,7 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration ./bootstrap/kube/cluster -regiond=$(abspath $(REGIOND))
 	go test -count=1 -tags=$(TAGS),integration ./images/containerd -regiond=$(abspath $(REGIOND))
 	s3=$$(scripts/build-s3) && go test -count=1 -tags=$(TAGS),integration -run S3 ./bootstrap/backup -s3=$$s3
+	promtool=$$(scripts/fetch-promtool)/promtool && go test -count=1 -tags=$(TAGS),integration -run Promtool ./status/monitoring -promtool=$$promtool
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./hardware -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./bootstrap/manager -regiond=$(abspath $(REGIOND))
 	go test -count=1 -timeout 20m -tags=$(TAGS),envtest ./components/plan -regiond=$(abspath $(REGIOND))

@@ -35,6 +35,7 @@ func TestOpenStackFaults(t *testing.T) {
 	t.Run("an image that is uploaded slowly", func(t *testing.T) { slowUpload(l.on(t), "n1") })
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
 	t.Run("certificates", func(t *testing.T) { assertCertificates(l.on(t), "n1", "n2") })
+	t.Run("metrics", func(t *testing.T) { assertMetrics(l.on(t)) })
 	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
 	t.Run("a changed network", func(t *testing.T) { changedNetwork(l.on(t)) })
 	t.Run("a patch that matches nothing", func(t *testing.T) { uselessPatch(l.on(t)) })
