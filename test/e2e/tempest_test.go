@@ -26,7 +26,7 @@ var tempestSets = []struct {
 }{
 	{"snapshots", `^tempest\.api\.compute\.images\.`, 30},
 	{"identity", `^tempest\.api\.identity\.`, 130},
-	{"image", `^tempest\.api\.image\.`, 60},
+	{"image", `^tempest\.api\.image\.`, 52},
 	{"network", `^tempest\.api\.network\.`, 150},
 	{"compute", `^tempest\.api\.compute\.(?!images\.)`, 250},
 }
