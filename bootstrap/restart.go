@@ -67,12 +67,15 @@ type restartDecision struct {
 // its file declares, and if the host is fit for it, since regiond would not come up again.
 func decideRestart(running, stored *region.Region, file string, load func() (*region.Region, error), preflight func(*region.Region) error) restartDecision {
 	fields, err := region.ChangedAtStart(running, stored)
-	if err != nil || len(fields) == 0 {
+	if err != nil {
+		return restartDecision{Waiting: "whether regiond has to restart for its declaration is unknown: " + err.Error()}
+	}
+	if len(fields) == 0 {
 		return restartDecision{}
 	}
 	wait := func(format string, a ...any) restartDecision {
 		return restartDecision{Fields: fields, Waiting: fmt.Sprintf("%s: changed since regiond was started, which needs a restart: %s",
-			strings.Join(fields, ", "), fmt.Sprintf(format, a...))}
+			strings.Join(fields, ", "), oneLine(fmt.Sprintf(format, a...)))}
 	}
 	next, err := load()
 	if err != nil {
@@ -89,4 +92,15 @@ func decideRestart(running, stored *region.Region, file string, load func() (*re
 		return wait("this host is not fit for it: %v", err)
 	}
 	return restartDecision{Fields: fields, Restart: true}
+}
+
+// oneLine joins the lines of a text, which is a row of a table in status.
+func oneLine(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
 }

@@ -19,7 +19,9 @@ func declared(dns, search string) *region.Region {
 func TestDecideRestart(t *testing.T) {
 	running := declared("10.20.0.1", "10.30.0.10-10.30.0.20")
 	fine := func(*region.Region) error { return nil }
-	unfit := func(*region.Region) error { return errors.New("port 67 is in use by dnsmasq") }
+	unfit := func(*region.Region) error {
+		return errors.New("this host is not fit:\n  port 67 is in use by dnsmasq\n    fix: stop it\n")
+	}
 	file := func(r *region.Region) func() (*region.Region, error) {
 		return func() (*region.Region, error) { return r, nil }
 	}
@@ -36,12 +38,12 @@ func TestDecideRestart(t *testing.T) {
 		{"what takes effect at once", declared("10.20.0.1", "10.30.0.10-10.30.0.99"), broken, unfit, false, ""},
 		{"a change, and the file has it", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), file(declared("10.20.0.9", "10.30.0.10-10.30.0.20")), fine, true, ""},
 		{"the file differs in what takes effect at once", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), file(declared("10.20.0.9", "10.30.0.1-10.30.0.2")), fine, true, ""},
-		{"the file would take it back", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), file(declared("10.20.0.1", "10.30.0.10-10.30.0.20")), fine, false, "declares something else in spec.networks"},
+		{"the file would undo it", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), file(declared("10.20.0.1", "10.30.0.10-10.30.0.20")), fine, false, "declares something else in spec.networks"},
 		{"the file is broken", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), broken, fine, false, "unknown field"},
 		{"the host is not fit", declared("10.20.0.9", "10.30.0.10-10.30.0.20"), file(declared("10.20.0.9", "10.30.0.10-10.30.0.20")), unfit, false, "port 67 is in use"},
 	} {
 		got := decideRestart(running, tc.stored, "/etc/regiond/region.yaml", tc.load, tc.preflight)
-		if got.Restart != tc.restart || (tc.waiting == "") != (got.Waiting == "") || !strings.Contains(got.Waiting, tc.waiting) {
+		if got.Restart != tc.restart || (tc.waiting == "") != (got.Waiting == "") || !strings.Contains(got.Waiting, tc.waiting) || strings.Contains(got.Waiting, "\n") {
 			t.Errorf("%s: got %+v, want restart %t and waiting %q", tc.what, got, tc.restart, tc.waiting)
 		}
 	}
