@@ -253,12 +253,12 @@ func (s *Scheduler) within(ctx context.Context, r *region.Region, limit time.Dur
 	late := fmt.Errorf("%s within %s", what, limit)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
-	told := make(chan struct{})
+	told, of := make(chan struct{}), r.DeepCopy() // the operation reads r meanwhile
 	alarm := s.Clock.AfterFunc(limit+tick, func() {
 		defer close(told)
 		s.errors.Inc()
-		event.Act(s.Events, r, "BackupFailed", "the control host is not backed up", late)
-		if err := s.tell(ctx, r, late); err != nil {
+		event.Act(s.Events, of, "BackupFailed", "the control host is not backed up", late)
+		if err := s.tell(ctx, of, late); err != nil {
 			s.Log.Error("backups", slog.Any("error", err))
 		}
 	})
