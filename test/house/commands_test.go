@@ -9,10 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"regiond.dev/regiond/status/monitoring"
 )
 
 var (
-	shown   = regexp.MustCompile("(?:^    (?:sudo |bin/)?|`|^# |exec -- |\\(|&& )regiond ([a-z][^`|>&)]*)")
+	shown = regexp.MustCompile("(?:^    (?:sudo |bin/)?|`|^# |exec -- |\\(|&& )regiond ([a-z][^`|>&)]*)")
+	// alertCommands are what an alert says to run.
+	alertCommands = regexp.MustCompile(`(?m)^ +commands: (.*)$`)
+
 	word    = regexp.MustCompile(`^[a-z]+$`)
 	passing = map[string]bool{"kubectl": true, "openstack": true, "exec": true} // the rest is for another program
 )
@@ -95,6 +100,23 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 				}
 			}
 		}
+	}
+	alerts := 0
+	for _, m := range alertCommands.FindAllStringSubmatch(monitoring.Alerts, -1) {
+		for line := range strings.SplitSeq(m[1], ";") {
+			line, _, _ = strings.Cut(line, "|")
+			text, ours := strings.CutPrefix(strings.TrimSpace(line), "regiond ")
+			if !ours {
+				continue
+			}
+			alerts++
+			for _, unknown := range strangeWords(strings.Fields(text), commands, flags) {
+				t.Errorf("status/monitoring/alerts.yaml: regiond has no %s: regiond %s", unknown, text)
+			}
+		}
+	}
+	if alerts < 14 {
+		t.Errorf("got %d commands of regiond in alerts, want at least 14", alerts)
 	}
 	if found < 40 || len(commands) < 30 || len(flags) < 40 {
 		t.Errorf("%d shown, %d commands and %d flags were found only", found, len(commands), len(flags))
