@@ -226,7 +226,7 @@ func (v *vm) start(network bool) *process {
 	v.runs++
 	serial := filepath.Join(v.dir, fmt.Sprintf("serial-%d.log", v.runs))
 	arguments := []string{
-		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024", "-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot",
+		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57", "-smp", "2", "-m", "1024", "-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot",
 		"-serial", "file:" + serial, "-device", "virtio-rng-pci", "-smbios", "type=1,manufacturer=LabCo,product=vServer,serial=SN-TEST",
 		"-netdev", "tap,id=n0,ifname=" + tapName + ",script=no,downscript=no", "-device", "virtio-net-pci,netdev=n0,romfile=,mac=" + serverMAC,
 		"-drive", "if=none,id=d0,format=raw,cache=unsafe,discard=unmap,file=" + v.disk, "-device", "virtio-blk-pci,drive=d0,serial=DISK0",
