@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
@@ -43,8 +44,24 @@ func (c *Controller) told() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e ctrlevent.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*region.Host), e.ObjectNew.(*region.Host)
 		event.Conditions(bounded, after, before.Status.Conditions, ofAgent(after.Status.Conditions))
+		if note := rebooted(before.Status, after.Status); note != "" {
+			bounded.Eventf(after, nil, corev1.EventTypeWarning, "Rebooted", "Boot", "%s", note)
+		}
 		return true
 	}}
+}
+
+// rebooted says that a host runs another boot than before, empty if not. A host that comes back within
+// the time of a heartbeat shows it by nothing else.
+func rebooted(before, after region.HostStatus) string {
+	if before.BootID == "" || after.BootID == "" || before.BootID == after.BootID {
+		return ""
+	}
+	at := "the host started again"
+	if after.BootTime != nil {
+		at += " at " + after.BootTime.UTC().Format(time.RFC3339)
+	}
+	return at + "; if nobody asked for it, see what its console and the event log of its BMC say of the end of the boot before"
 }
 
 // ofAgent are the conditions that an agent has something to say of.

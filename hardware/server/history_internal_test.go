@@ -2,7 +2,9 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
@@ -45,5 +47,23 @@ func TestHostsTellBounded(t *testing.T) {
 	}
 	if n := len(book.Lines("")); n < toldByAllAtOnce || n > 2*toldByAllAtOnce {
 		t.Errorf("all hosts: got %d Events, want about %d", n, toldByAllAtOnce)
+	}
+}
+
+// TestReboot: a host that started again is told once, as a warning, and a first boot is not.
+func TestReboot(t *testing.T) {
+	book := &eventtest.Book{}
+	told := (&Controller{Events: book}).told()
+	at := metav1.NewTime(time.Date(2026, 12, 1, 15, 49, 17, 0, time.UTC))
+	boots := []region.HostStatus{{}, {BootID: "a"}, {BootID: "a", Kernel: "6.12"}, {BootID: "b", BootTime: &at}, {BootID: "b", BootTime: &at}}
+	for i := range boots[1:] {
+		before := &region.Host{ObjectMeta: metav1.ObjectMeta{Name: "h1"}, Status: boots[i]}
+		after := before.DeepCopy()
+		after.Status = boots[i+1]
+		told.Update(ctrlevent.UpdateEvent{ObjectOld: before, ObjectNew: after})
+	}
+	want := "h1: Warning Rebooted: the host started again at 2026-12-01T15:49:17Z; "
+	if got := book.Lines(""); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+		t.Errorf("got %q, want one Event %q", got, want)
 	}
 }
