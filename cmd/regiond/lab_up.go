@@ -61,7 +61,7 @@ alone: run it again after any failure. Missing images are built first, in their 
 	c.Flags().StringVar(&file, "config", "", "lab.yaml (default: OpenStack on two servers, UEFI, 2 CPUs, 3Gi, one disk of 12Gi)")
 	c.Flags().StringVarP(&file, "file", "f", "", "lab.yaml")
 	_ = c.Flags().MarkDeprecated("file", "use --config: elsewhere -f is a region file") // the flag exists
-	c.Flags().DurationVar(&timeout, "timeout", 30*time.Minute, "how long everything may take once the images are there")
+	c.Flags().DurationVar(&timeout, "timeout", time.Hour, "how long everything may take once the images are there")
 	c.Flags().StringVar(&imageDir, "image-dir", imageDir, "folder of images; missing ones are built")
 	return c
 }

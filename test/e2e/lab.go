@@ -155,6 +155,11 @@ func (l *Lab) Wait(u *Up) {
 	if u.err != nil {
 		l.Fatalf("lab up: %v\n%s", u.err, strings.Join(u.Lines(), "\n"))
 	}
+	for _, line := range u.Lines() {
+		if strings.Contains(line, string(lab.StagePanic)) {
+			l.Errorf("got %q, want that no host starts again by itself", line)
+		}
+	}
 }
 
 // AwaitLine waits until `lab up` has printed a line with a text. It fails at once if `lab up` ends without.

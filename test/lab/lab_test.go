@@ -219,11 +219,8 @@ func TestStages(t *testing.T) {
 	s.Spec.BMC.Address = "10.98.0.11"
 	node := corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	var lines []string
-	w := &waiter{
-		lab:    Lab{Name: "x", Spec: Spec{Machines: []MachineSpec{{Name: "node1"}}}},
-		report: func(f string, a ...any) { lines = append(lines, f) },
-		seen:   map[string]int{}, percent: map[string]int64{},
-	}
+	w := newWaiter(Lab{Name: "x", Root: t.TempDir(), Spec: Spec{Machines: []MachineSpec{{Name: "node1"}}}},
+		func(f string, a ...any) { lines = append(lines, f) })
 	if w.next(Facts{}) {
 		t.Fatal("done without a control plane")
 	}
@@ -241,7 +238,7 @@ func TestStages(t *testing.T) {
 		t.Errorf("stuck: %v", err)
 	}
 	s.Status.Conditions = []metav1.Condition{condition(region.ConditionReady, metav1.ConditionTrue)}
-	again := waiter{lab: w.lab, report: w.report, seen: map[string]int{}, percent: map[string]int64{}}
+	again := newWaiter(w.lab, w.report)
 	if lines = nil; !again.next(Facts{Nodes: []corev1.Node{node}, Servers: []region.Server{s}}) || len(lines) != 2 {
 		t.Errorf("a lab that was up already: %q", lines)
 	}

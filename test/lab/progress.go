@@ -33,6 +33,9 @@ const (
 	StageReady        Stage = "Ready"
 )
 
+// StagePanic is none of a way up: the kernel ended, and the host starts again.
+const StagePanic Stage = "its kernel panicked"
+
 // ServerStages in order, and those of a namespace node, which is neither found nor installed.
 var (
 	ServerStages = []Stage{StageDiscovered, StageNetboot, StageInspected, StageWriting, StageInstalled, StageJoined, StageReady}

@@ -62,10 +62,11 @@ type waiter struct {
 	cluster clusterWaiter
 	seen    map[string]int   // machine: how many stages
 	percent map[string]int64 // machine: last reported progress of writing, in tenths
+	console map[string]int64 // machine: how much of its console's log was read
 }
 
 func newWaiter(l Lab, report func(string, ...any)) *waiter {
-	return &waiter{lab: l, report: report, seen: map[string]int{}, percent: map[string]int64{}}
+	return &waiter{lab: l, report: report, seen: map[string]int{}, percent: map[string]int64{}, console: map[string]int64{}}
 }
 
 func (w *waiter) next(f Facts) (done bool) {
@@ -80,6 +81,7 @@ func (w *waiter) next(f Facts) (done bool) {
 			continue
 		}
 		s := f.Server(bmcAddress(i).String())
+		w.panics(m.Name)
 		reached := f.Reached(s)
 		if w.seen[m.Name] == 0 && len(reached) == len(ServerStages) {
 			w.seen[m.Name] = len(reached) - 1 // it was brought up before: nothing of that is news
@@ -101,6 +103,19 @@ func (w *waiter) next(f Facts) (done bool) {
 		done = w.cluster.next(f.cluster(), w.report) && done
 	}
 	return done
+}
+
+// panics reports kernels that ended. A host that starts again by itself looks as if it were only slow.
+func (w *waiter) panics(machine string) {
+	log := w.lab.file("machines/" + machine + "/console.log")
+	lines, next, err := panics(log, w.console[machine])
+	if err != nil {
+		return // its console is named in the error at the end
+	}
+	w.console[machine] = next
+	for _, line := range lines {
+		w.report("%s: %s: %s; see %s", machine, StagePanic, line, log)
+	}
 }
 
 // node is next for a namespace node.
