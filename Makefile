@@ -34,7 +34,7 @@ PACKAGES = $$(go list ./... | grep -v -e /cmd/regiond'$$' -e /bootstrap/kube'$$'
 LINKS_KUBERNETES := ./cmd/regiond ./bootstrap/kube
 TAGS     := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 
-.PHONY: help build payload images test integration lab lab-down e2e e2e-install e2e-readmit e2e-previous e2e-tempest e2e-backup e2e-keys e2e-cold-start e2e-ansible e2e-firmware e2e-debian lint generate bench clean
+.PHONY: help build payload images test integration lab lab-down e2e e2e-lab e2e-install e2e-readmit e2e-previous e2e-tempest e2e-backup e2e-keys e2e-cold-start e2e-ansible e2e-firmware e2e-debian lint generate bench clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,7 +80,10 @@ integration: build ## run the tests that need the binary, an image, or a virtual
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Ansible ./components/configgen
 
 e2e: build ## the core path: from nothing to two guests that ping each other, and faults on the way
-	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestOpenStack' ./test/e2e -regiond=$(abspath $(REGIOND))
+	go test -count=1 -v -timeout 55m -tags=$(TAGS),e2e -run '^TestOpenStack' ./test/e2e -regiond=$(abspath $(REGIOND))
+
+e2e-lab: build ## what `make lab` does: two servers from nothing to guests that ping each other
+	go test -count=1 -v -timeout 90m -tags=$(TAGS),e2e -run '^TestLab$$' ./test/e2e -regiond=$(abspath $(REGIOND))
 
 e2e-install: build ## servers from discovery to Ready: UEFI, BIOS, two labs, power cuts, kills in each stage
 	go test -count=1 -v -timeout 60m -tags=$(TAGS),e2e -run '^(TestRegion|TestBIOS|TestTwoLabs|TestKilledInEachStage)$$' ./test/e2e -regiond=$(abspath $(REGIOND))
