@@ -71,7 +71,7 @@ const (
 const (
 	// ReasonNodesReady: all nodes run their configuration, are up and are mapped to their cell.
 	ReasonNodesReady = "Ready"
-	// ReasonNoNodes: no host is a compute node of the cluster.
+	// ReasonNoNodes: no host is a compute host of the cluster.
 	ReasonNoNodes = "NoNodes"
 	// ReasonNodesChanging: nodes have got a changed configuration and are about to show that they are
 	// up with it.
@@ -316,6 +316,9 @@ const (
 	// ReasonBackupsNotPruned: backups are made, but those that are not kept any more can't be removed;
 	// the message says why. It is tried again every ten minutes.
 	ReasonBackupsNotPruned = "BackupsNotPruned"
+	// ReasonBackupsBesideData: backups are made, on the disk that they are to be a copy of, e.g. since
+	// what should be mounted at the destination is not.
+	ReasonBackupsBesideData = "BackupsBesideData"
 	// ReasonNoBackup: backups are declared, and none was made yet.
 	ReasonNoBackup = "NoBackup"
 )

@@ -66,6 +66,9 @@ type Certificate struct {
 	NotAfter time.Time `json:"notAfter"`
 }
 
+// backupProblems need somebody.
+var backupProblems = []string{region.ReasonBackupFailed, region.ReasonBackupsNotPruned, region.ReasonBackupsBesideData}
+
 func controlPlane(f Facts) ControlPlane {
 	c := ControlPlane{Components: []Component{}, Nodes: []Node{}}
 	if d := f.Daemon; d != nil {
@@ -91,7 +94,7 @@ func controlPlane(f Facts) ControlPlane {
 		c.Nodes = append(c.Nodes, node(n))
 	}
 	for _, r := range f.Regions {
-		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && (b.Reason == region.ReasonBackupFailed || b.Reason == region.ReasonBackupsNotPruned) {
+		if b := meta.FindStatusCondition(r.Status.Conditions, region.ConditionBackedUp); b != nil && slices.Contains(backupProblems, b.Reason) {
 			c.Problems = append(c.Problems, "backup: "+b.Message)
 		}
 	}

@@ -245,8 +245,9 @@ func TestTables(t *testing.T) {
 // Backups that fail, or can't be removed, are a problem, and the region is ready all the same.
 func TestFailedBackupIsShown(t *testing.T) {
 	for reason, message := range map[string]string{
-		region.ReasonBackupFailed:     "the last good one is of yesterday: /mnt/backups is full",
-		region.ReasonBackupsNotPruned: "the last one is of today; backups that are not kept any more can't be removed: access denied",
+		region.ReasonBackupFailed:      "the last good one is of yesterday: /mnt/backups is full",
+		region.ReasonBackupsNotPruned:  "the last one is of today; backups that are not kept any more can't be removed: access denied",
+		region.ReasonBackupsBesideData: "the last one is of today; /mnt/backups is on the disk of what is backed up",
 	} {
 		f := ready()
 		f.Regions = []region.Region{{Status: region.RegionStatus{Conditions: []metav1.Condition{{Type: region.ConditionBackedUp, Status: metav1.ConditionFalse,

@@ -429,3 +429,24 @@ func TestExpiredIn(t *testing.T) {
 		}
 	}
 }
+
+// TestSharesDisk: a folder that is not there yet is made where the one above it is.
+func TestSharesDisk(t *testing.T) {
+	data := t.TempDir()
+	for name, c := range map[string]struct {
+		of   string
+		want bool
+	}{
+		filepath.Join(data, "backups"): {data, true},
+		data:                           {data, true},
+		"/proc":                        {data, false},
+		"/proc/missing":                {data, false},
+	} {
+		if got, err := backup.Directory(name).SharesDisk(c.of); got != c.want || err != nil {
+			t.Errorf("%s and %s: got %t, %v, want %t", name, c.of, got, err, c.want)
+		}
+	}
+	if _, err := backup.Directory(filepath.Join(data, "a/b")).SharesDisk(data); err == nil {
+		t.Error("got no error of a folder that can't be made")
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -84,6 +85,20 @@ func Of(all []Stored, region, id string) []Stored {
 type Directory string
 
 func (d Directory) String() string { return string(d) }
+
+// SharesDisk tells whether the folder, or the one above if it is not there yet, is in the file system
+// of another folder.
+func (d Directory) SharesDisk(other string) (bool, error) {
+	own, err := os.Stat(string(d))
+	if errors.Is(err, os.ErrNotExist) {
+		own, err = os.Stat(filepath.Dir(string(d)))
+	}
+	of, otherErr := os.Stat(other)
+	if err := errors.Join(err, otherErr); err != nil {
+		return false, err
+	}
+	return own.Sys().(*syscall.Stat_t).Dev == of.Sys().(*syscall.Stat_t).Dev, nil
+}
 
 // Create makes the folder if it is missing, but not those above it: they are a mount that is not
 // there.

@@ -151,6 +151,13 @@ func scheduleBackups(m manager.Manager, rt bootstrap.Runtime, api client.Client,
 				journal: func(_ context.Context, w io.Writer) error { return journal.CopyOf(rt.DB, w) }}
 			return backAsDeclared(ctx, h, log)
 		},
+		BesideData: func(r *region.Region) (bool, error) {
+			d := r.Spec.Backup.Destination.Directory
+			if d == "" {
+				return false, nil
+			}
+			return backup.Directory(d).SharesDisk(rt.DataDir)
+		},
 		Prune: func(ctx context.Context, r *region.Region) error { return pruneAsDeclared(ctx, r, rt.DataDir, log) },
 	})
 	if err != nil {

@@ -43,6 +43,8 @@ type Config struct {
 	Last func(ctx context.Context, r *region.Region) (time.Time, error)
 	// Make a backup.
 	Make func(ctx context.Context, r *region.Region) (backup.Stored, error)
+	// BesideData tells whether the declared destination is on the disk of what is backed up.
+	BesideData func(r *region.Region) (bool, error)
 	// Prune removes the backups that are not kept any more. It is called when another one was made, and
 	// again after a failure, which is not one of the backup.
 	Prune   func(ctx context.Context, r *region.Region) error
@@ -228,6 +230,10 @@ func (s *Scheduler) tell(ctx context.Context, r *region.Region, failure error) e
 		c.Status, c.Reason = metav1.ConditionFalse, region.ReasonBackupsNotPruned
 		c.Message = condition.Message(fmt.Sprintf("the last one is of %s; backups that are not kept any more can't be removed: %v",
 			s.seen.UTC().Format(time.RFC3339), s.pruneError))
+	case s.besideData(r):
+		c.Status, c.Reason = metav1.ConditionFalse, region.ReasonBackupsBesideData
+		c.Message = fmt.Sprintf("the last one is of %s; %s is on the disk of what is backed up, and lost with it: mount another machine's disk there, or name another destination",
+			s.seen.UTC().Format(time.RFC3339), r.Spec.Backup.Destination.Directory)
 	default:
 		c.Message = "the last one is of " + s.seen.UTC().Format(time.RFC3339)
 	}
@@ -236,6 +242,12 @@ func (s *Scheduler) tell(ctx context.Context, r *region.Region, failure error) e
 		return nil
 	}
 	return s.Client.Status().Patch(ctx, r, client.MergeFrom(before))
+}
+
+// besideData is false as well if it can't be told: the next backup then fails by the same cause.
+func (s *Scheduler) besideData(r *region.Region) bool {
+	beside, err := s.BesideData(r)
+	return err == nil && beside
 }
 
 // remove what was told of backups that are not declared any more.

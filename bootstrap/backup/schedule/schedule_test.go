@@ -63,6 +63,8 @@ type world struct {
 	// away is why the destination can't be read. hang holds up backups until it is closed.
 	away error
 	hang chan struct{}
+	// beside: the destination is on the disk of the data directory.
+	beside bool
 	*schedule.Scheduler
 	registry *prometheus.Registry
 }
@@ -94,7 +96,8 @@ func (w *world) restart() {
 			w.last = w.clock.Now()
 			return backup.Stored{Name: "b", Time: w.last}, nil
 		},
-		Prune: func(context.Context, *region.Region) error { w.pruned++; return w.stuck }})
+		BesideData: func(*region.Region) (bool, error) { return w.beside, nil },
+		Prune:      func(context.Context, *region.Region) error { w.pruned++; return w.stuck }})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -276,4 +279,20 @@ func TestBackupThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(1, region.ReasonBackedUp, "")
+}
+
+// TestBesideData: a mount that is not there turns backups into files on the disk that they are a copy of. That is said, and
+// they are made all the same.
+func TestBesideData(t *testing.T) {
+	w := newWorld(t)
+	w.after(0)
+	w.want(1, region.ReasonBackedUp, "")
+	w.beside = true
+	w.after(time.Minute)
+	w.want(1, region.ReasonBackupsBesideData, "/mnt/b is on the disk of what is backed up")
+	w.after(6 * time.Hour)
+	w.want(2, region.ReasonBackupsBesideData, "/mnt/b is on the disk of what is backed up")
+	w.beside = false
+	w.after(time.Minute)
+	w.want(2, region.ReasonBackedUp, "")
 }
