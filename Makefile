@@ -106,7 +106,7 @@ e2e-keys: build ## the keys that Keystone signs tokens with rotate while it runs
 e2e-cold-start: build ## all hosts lose their power at once, and the region comes back without hands, with its guests
 	go test -count=1 -v -timeout 45m -tags=$(TAGS),e2e -run '^TestColdStart$$' ./test/e2e -regiond=$(abspath $(REGIOND))
 
-e2e-ansible: build ## Ansible brings a Debian host to a compute node whose services run, in namespaces under real systemd
+e2e-ansible: build ## Ansible brings a Debian host to a compute host whose services run, in namespaces under real systemd
 	$(REGIOND) image build
 	go test -count=1 -timeout 20m -tags=$(TAGS),integration -run Playbook ./components/configgen
 

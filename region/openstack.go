@@ -39,12 +39,12 @@ type OpenStackDeclaration struct {
 	// provisioning network.
 	// +optional
 	Address string `json:"address,omitempty"`
-	// Profiles whose hosts are the cluster's compute nodes. May be left out if there is one cluster:
+	// Profiles whose hosts are the cluster's compute hosts. May be left out if there is one cluster:
 	// all hosts are.
 	// +kubebuilder:validation:MaxItems=256
 	// +optional
 	Profiles []string `json:"profiles,omitempty"`
-	// PhysicalNetworks that compute nodes connect guests to.
+	// PhysicalNetworks that compute hosts connect guests to.
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	PhysicalNetworks []PhysicalNetwork `json:"physicalNetworks,omitempty"`
@@ -147,7 +147,7 @@ type OpenStackNodeValues struct {
 	Overrides *runtime.RawExtension `json:"overrides,omitempty"`
 }
 
-// OpenStackCluster is one OpenStack control plane and its compute nodes.
+// OpenStackCluster is one OpenStack control plane and its compute hosts.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -288,7 +288,7 @@ var Gates = []string{ConditionMariaDB, ConditionRabbitMQ, ConditionMemcached, Co
 const (
 	// ConditionConfigured: the configuration was rendered and applied.
 	ConditionConfigured = "Configured"
-	// ConditionNodes: every compute node runs its configuration, is up and is mapped to its cell.
+	// ConditionNodes: every compute host runs its configuration, is up and is mapped to its cell.
 	ConditionNodes = "Nodes"
 )
 
@@ -353,7 +353,7 @@ type OpenStackService struct {
 	Message string `json:"message,omitempty"`
 }
 
-// OpenStackNode is a compute node as the cluster's control plane sees it.
+// OpenStackNode is a compute host as the cluster's control plane sees it.
 type OpenStackNode struct {
 	// Name of the host.
 	Name string `json:"name"`

@@ -92,7 +92,7 @@ func (w *table) openstack(c OpenStack) {
 	}
 	if len(c.Nodes) > 0 {
 		w.row()
-		w.row("COMPUTE NODE", "READY", "MESSAGE")
+		w.row("COMPUTE HOST", "READY", "MESSAGE")
 		nodes := slices.Clone(c.Nodes)
 		slices.SortFunc(nodes, func(a, b region.OpenStackNode) int { return cmp.Compare(a.Name, b.Name) })
 		for _, n := range nodes {

@@ -27,7 +27,7 @@ func newPlanCommand() *cobra.Command {
 		Use:   "plan",
 		Short: "Show what a region file would change in the running region, and what follows from it",
 		Long: `Show what a region file would change in the running region: the declaration, Kubernetes objects and
-files of compute nodes together, and what follows from it: which pods and which services of nodes
+files of compute hosts together, and what follows from it: which pods and which services of nodes
 restart, when each field of the declaration takes effect, and which disks would be overwritten.
 Nothing is changed. Clusters run the templates and images of their last apply; what a newer regiond or
 newer images would change is in the plan, too. The control plane itself compares, in a dry run: the

@@ -128,7 +128,7 @@ type Probe struct {
 	Terminal bool
 }
 
-// NodeFacts are what is known of one compute node.
+// NodeFacts are what is known of one compute host.
 type NodeFacts struct {
 	Name string
 	// Desired digest of its configuration; empty while the configuration is not known.

@@ -198,7 +198,7 @@ func (d *decider) nodesCondition() metav1.Condition {
 	total := len(d.nodeStates)
 	switch {
 	case total == 0:
-		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: region.ReasonNoNodes, Message: "no host is a compute node of this cluster"}
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: region.ReasonNoNodes, Message: "no host is a compute host of this cluster"}
 	case ready == total:
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: region.ReasonNodesReady, Message: fmt.Sprintf("%d of %d nodes are ready", ready,
 			total)}

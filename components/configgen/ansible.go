@@ -289,7 +289,7 @@ type play struct {
 // task is a module call with its name, "when" and "notify".
 type task map[string]any
 
-// playbook places each role's files, and on compute nodes enables and starts the services and
+// playbook places each role's files, and on compute hosts enables and starts the services and
 // restarts those whose files changed. openstack_root puts the files below a folder, without owners,
 // for review; no service is touched then.
 func (a *ansible) playbook() error {
@@ -353,7 +353,7 @@ func (a *ansible) services(p *play) {
 	}
 }
 
-// readers returns the handlers of the services of compute nodes that read a file. A reload does not
+// readers returns the handlers of the services of compute hosts that read a file. A reload does not
 // apply a changed unit.
 func (s *Source) readers(file string) []string {
 	handlers := []string{}

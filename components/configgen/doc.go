@@ -5,7 +5,7 @@
 //	src, err := configgen.Load(configgen.Templates{...})          // once; safe for concurrent use
 //	v, warnings, err := src.Values(configgen.Cluster{...})        // the cluster's merged tree
 //	files, warnings, err := src.Render(v, "nova")                 // files of a role of pods
-//	conf, warnings, err := src.Node(v, configgen.Node{...})       // the configuration of a compute node
+//	conf, warnings, err := src.Node(v, configgen.Node{...})       // the configuration of a compute host
 //
 // Load accepts several folders of templates: OpenStack's and those of bundles. Each owns its files,
 // services and values.

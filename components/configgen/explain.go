@@ -102,7 +102,7 @@ func (s *Source) ExplainPods(v *Values, name, option string) (*Explanation, erro
 	case len(roles) == 0:
 		return nil, fmt.Errorf("no role has a file %s; roles are %s", name, strings.Join(s.Roles(), ", "))
 	case len(pods) == 0:
-		return nil, fmt.Errorf("%s is a file of compute nodes; name one by --node", name)
+		return nil, fmt.Errorf("%s is a file of compute hosts; name one by --node", name)
 	}
 	var errs []error
 	for _, role := range pods {

@@ -170,7 +170,7 @@ func (h *debianHost) playbook(dir string, args ...string) (recap string) {
 	return recap
 }
 
-// Ansible configures a Debian host so that all services of a compute node run. A second run changes
+// Ansible configures a Debian host so that all services of a compute host run. A second run changes
 // nothing, and a run after a file changed restarts only the reader of that file.
 func TestPlaybookStartsServices(t *testing.T) {
 	s, err := Load(Templates{Name: templates.Name, FS: templates.FS})

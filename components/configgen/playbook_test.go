@@ -24,7 +24,7 @@ func TestPlaybookOfServices(t *testing.T) {
 	}
 	i := slices.IndexFunc(plays, func(p play) bool { return p.Hosts == "openstack_lab_compute" })
 	if i < 0 {
-		t.Fatalf("no play of compute nodes in %+v", plays)
+		t.Fatalf("no play of compute hosts in %+v", plays)
 	}
 	notified := map[string]any{}
 	var after []string

@@ -59,7 +59,7 @@ func (s *Source) Render(v *Values, role string) (files []File, warnings []*Probl
 	return files, warnings, nil
 }
 
-// Node renders the configuration of a compute node: the files of role compute and the services that
+// Node renders the configuration of a compute host: the files of role compute and the services that
 // read them.
 func (s *Source) Node(v *Values, n Node) (configuration.Configuration, []*Problem, error) {
 	var c configuration.Configuration

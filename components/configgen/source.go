@@ -9,7 +9,7 @@ import (
 	"regiond.dev/regiond/components/configgen/secrets"
 )
 
-// RoleCompute is the role of compute nodes; all other roles are roles of pods.
+// RoleCompute is the role of compute hosts; all other roles are roles of pods.
 const RoleCompute = "compute"
 
 // Source holds the parsed folders of templates and values.

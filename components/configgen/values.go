@@ -34,7 +34,7 @@ type Cluster struct {
 	Position func(path string) (file string, line int, ok bool)
 }
 
-// Node is a compute node of a cluster. The cluster's declaration has its values by name.
+// Node is a compute host of a cluster. The cluster's declaration has its values by name.
 type Node struct {
 	// Name of the host.
 	Name string

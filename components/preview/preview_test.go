@@ -177,7 +177,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("in pods: got %+v and %v, want the option of role keystone", e, err)
 	}
 	for _, tt := range []struct{ node, file, want string }{
-		{"", "libvirtd.conf", "libvirtd.conf is a file of compute nodes; name one by --node"},
+		{"", "libvirtd.conf", "libvirtd.conf is a file of compute hosts; name one by --node"},
 		{"", "nvoa.conf", "no role has a file nvoa.conf; roles are "},
 		{"r1-db-2", "nova.conf", "node r1-db-2 is not one of [r1-db-1]"},
 	} {

@@ -82,7 +82,7 @@ func controlPlane(ctx context.Context, c config) (figures []figure, text string,
 	return figures, "control plane: " + strings.Join(texts, "; "), err
 }
 
-// rendering of the configuration of compute nodes, beside Debian's ansible.
+// rendering of the configuration of compute hosts, beside Debian's ansible.
 func rendering(ctx context.Context, _ config) (figures []figure, speed string, err error) {
 	dir, err := os.MkdirTemp("", "regiond-bench-")
 	if err != nil {

@@ -169,7 +169,7 @@ func changedNetwork(l *Lab) {
 	}
 }
 
-// set a value of nova below compute nodes' section, which no pod reads.
+// set a value of nova below compute hosts' section, which no pod reads.
 func setTimeout(seconds int) func(map[string]any) {
 	return func(cluster map[string]any) {
 		cluster["values"].(map[string]any)["nova"].(map[string]any)["vif_plugging_timeout"] = seconds

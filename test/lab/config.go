@@ -29,7 +29,7 @@ type Config struct {
 // Spec is what a lab is made of.
 type Spec struct {
 	Machines []MachineSpec `json:"machines"`
-	// OpenStack that the lab's machines are the compute nodes of. Absent: the region ends with its servers.
+	// OpenStack that the lab's machines are the compute hosts of. Absent: the region ends with its servers.
 	OpenStack *OpenStackSpec `json:"openstack,omitempty"`
 }
 
@@ -102,7 +102,7 @@ func (s Spec) Release() region.OpenStackRelease {
 	return cmp.Or(s.OpenStack.Release, region.ReleaseEpoxy)
 }
 
-// Default is the lab without a lab.yaml: OpenStack with two compute nodes, which are servers with UEFI.
+// Default is the lab without a lab.yaml: OpenStack with two compute hosts, which are servers with UEFI.
 func Default() Spec {
 	return Spec{Machines: []MachineSpec{{Name: "node1"}, {Name: "node2"}}, OpenStack: &OpenStackSpec{Release: region.ReleaseEpoxy}}
 }
@@ -178,7 +178,7 @@ func (s Spec) check() error {
 
 const (
 	defaultMemory = "2Gi"
-	// A compute node runs Open vSwitch, libvirt, nova-compute and Neutron's agents (about 700 MB) beside a guest that
+	// A compute host runs Open vSwitch, libvirt, nova-compute and Neutron's agents (about 700 MB) beside a guest that
 	// is emulated.
 	defaultComputeMemory = "3Gi"
 	defaultDisk          = "12Gi"

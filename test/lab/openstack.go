@@ -14,7 +14,7 @@ const (
 	keystoneRegion = "RegionOne"
 )
 
-// openstack is the lab's OpenStack cluster. All machines are its compute nodes.
+// openstack is the lab's OpenStack cluster. All machines are its compute hosts.
 func (l Lab) openstack() region.OpenStackDeclaration {
 	d := region.OpenStackDeclaration{
 		Name:             clusterName,

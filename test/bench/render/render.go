@@ -1,4 +1,4 @@
-// Package render measures how long the configuration of compute nodes takes: regiond's renderer
+// Package render measures how long the configuration of compute hosts takes: regiond's renderer
 // beside Debian's ansible, which renders the same files of the templates that regiond translated
 // for it.
 package render
