@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -124,8 +125,19 @@ func (s *S3) String() string {
 
 func (s *S3) key(name string) string { return path.Join(s.config.Prefix, name) }
 
+// prefix of all keys.
+func (s *S3) prefix() string {
+	if s.config.Prefix == "" {
+		return ""
+	}
+	return s.config.Prefix + "/"
+}
+
 // Create begins an object, which appears when all of it was sent.
 func (s *S3) Create(ctx context.Context, name string) (Upload, error) {
+	if err := s.RemoveLeftovers(ctx, time.Now().Add(-leftoverAge)); err != nil {
+		return nil, err
+	}
 	r, w := io.Pipe()
 	u := &s3Upload{PipeWriter: w, sent: make(chan error, 1)}
 	go func() {
@@ -140,6 +152,29 @@ func (s *S3) Create(ctx context.Context, name string) (Upload, error) {
 		u.sent <- errors.Join(err, r.CloseWithError(ended))
 	}()
 	return u, nil
+}
+
+// RemoveLeftovers of backups that were cut off and begun before a time: a store keeps their parts, and
+// charges for them, and no listing of objects shows them. A key that may not list uploads leaves that to
+// the bucket's rules.
+func (s *S3) RemoveLeftovers(ctx context.Context, before time.Time) error {
+	ctx, cancel := context.WithCancel(ctx) // ends the listing when it is left early
+	defer cancel()
+	for u := range s.client.ListIncompleteUploads(ctx, s.config.Bucket, s.prefix(), true) {
+		if u.Err != nil {
+			if code := minio.ToErrorResponse(u.Err).Code; code == minio.AccessDenied || code == minio.NotImplemented {
+				return nil
+			}
+			return fmt.Errorf("%s: uploads that were cut off: %w", s, u.Err)
+		}
+		if _, ok := ParseName(strings.TrimPrefix(u.Key, s.prefix())); !ok || !u.Initiated.Before(before) {
+			continue
+		}
+		if err := s.client.RemoveIncompleteUpload(ctx, s.config.Bucket, u.Key); err != nil {
+			return fmt.Errorf("%s: %s: remove what a backup that was cut off left: %w", s, u.Key, err)
+		}
+	}
+	return nil
 }
 
 type s3Upload struct {
@@ -186,16 +221,12 @@ func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 func (s *S3) List(ctx context.Context) ([]Stored, error) {
 	ctx, cancel := context.WithCancel(ctx) // ends the listing when it is left early
 	defer cancel()
-	prefix := s.config.Prefix
-	if prefix != "" {
-		prefix += "/"
-	}
 	var all []Stored
-	for o := range s.client.ListObjects(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+	for o := range s.client.ListObjects(ctx, s.config.Bucket, minio.ListObjectsOptions{Prefix: s.prefix()}) {
 		if o.Err != nil {
 			return nil, fmt.Errorf("%s: %w", s, o.Err)
 		}
-		if b, ok := ParseName(strings.TrimPrefix(o.Key, prefix)); ok {
+		if b, ok := ParseName(strings.TrimPrefix(o.Key, s.prefix())); ok {
 			b.Size = o.Size
 			all = append(all, b)
 		}

@@ -11,11 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"filippo.io/age"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"regiond.dev/regiond/bootstrap/backup"
 )
@@ -142,6 +145,51 @@ func TestS3Discard(t *testing.T) {
 	}
 	if list, err := store.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("listed %+v, %v; want nothing", list, err)
+	}
+}
+
+// What regiond left when it was killed is removed a day later; what is not a backup's, or is being written, stays.
+func TestS3Leftovers(t *testing.T) {
+	c := s3(t)
+	store, err := backup.NewS3(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := minio.NewCore(strings.TrimPrefix(c.Endpoint, "http://"), &minio.Options{Creds: credentials.NewStaticV4("regiond", "the-secret-key", ""), Region: c.Region})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, other := c.Prefix+"/"+backup.FileName(manifest()), c.Prefix+"/photo.jpg"
+	for _, key := range []string{own, other} {
+		if _, err := core.NewMultipartUpload(t.Context(), c.Bucket, key, minio.PutObjectOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (keys []string) {
+		for u := range core.ListIncompleteUploads(t.Context(), c.Bucket, c.Prefix+"/", true) {
+			if u.Err != nil {
+				t.Fatal(u.Err)
+			}
+			keys = append(keys, u.Key)
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	u, err := store.Create(t.Context(), "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := left(), []string{own, other}; !slices.Equal(got, want) {
+		t.Errorf("younger than a day: got %q left, want %q", got, want)
+	}
+	if err := store.RemoveLeftovers(t.Context(), time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := left(), []string{other}; !slices.Equal(got, want) {
+		t.Errorf("older: got %q left, want %q", got, want)
 	}
 }
 

@@ -46,6 +46,9 @@ type Stored struct {
 	Size int64     `json:"size"`
 }
 
+// leftoverAge is how old what a backup left is when it was cut off for sure: none takes that long.
+const leftoverAge = 24 * time.Hour
+
 const (
 	nameTime   = "20060102T150405Z"
 	nameSuffix = ".tar.zst.age"
@@ -123,7 +126,7 @@ func (d Directory) removeLeftovers() error {
 		return err
 	}
 	for _, f := range left {
-		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+		if info, err := os.Stat(f); err == nil && time.Since(info.ModTime()) > leftoverAge {
 			if err := os.Remove(f); err != nil {
 				return fmt.Errorf("remove what a backup that was cut off left: %w", err)
 			}
