@@ -69,7 +69,7 @@ servers of the region through their BMCs.
 		newValidateCommand(), newConfigCommand(), newPreflightCommand(),
 		newRunCommand(), newInstallCommand(), newResetCommand(),
 		newPlanCommand(), newApplyCommand(),
-		newStatusCommand(), newServerCommand(), newHostCommand(), newOpenStackCommand(), newSecretCommand(), newCertificateCommand(), newMetricsCommand(), newKubectlCommand(),
+		newStatusCommand(), newDiagnoseCommand(), newServerCommand(), newHostCommand(), newOpenStackCommand(), newSecretCommand(), newCertificateCommand(), newMetricsCommand(), newKubectlCommand(),
 		newBackupCommand(), newImageCommand(), newLabCommand(), newVersionCommand(),
 	)
 	completeOutput(root)
