@@ -36,6 +36,7 @@ func TestOpenStackFaults(t *testing.T) {
 	t.Run("an unchanged apply writes nothing", func(t *testing.T) { unchangedApply(l.on(t)) })
 	t.Run("certificates", func(t *testing.T) { assertCertificates(l.on(t), "n1", "n2") })
 	t.Run("metrics", func(t *testing.T) { assertMetrics(l.on(t)) })
+	t.Run("a support bundle has no secret", func(t *testing.T) { assertBundle(l.on(t)) })
 	// Before anything is applied that regiond's own file does not declare: this applies that file.
 	t.Run("a changed network", func(t *testing.T) { changedNetwork(l.on(t)) })
 	t.Run("a changed option", func(t *testing.T) { changedOption(l.on(t)) })
