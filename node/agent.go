@@ -69,6 +69,7 @@ type Agent struct {
 	// Of the loop only:
 	reported region.HostStatus
 	known    bool // reported is what the API server holds
+	observed Observation
 	machine  *inventory.Inventory
 	refused  refusedInventory
 	tunnels  tunnels
@@ -198,7 +199,9 @@ func (a *Agent) report(ctx context.Context) {
 		}
 		a.reported, a.known = h.Status, true
 	}
-	observed, inv := a.Observer.Observe(ctx), a.inventory(ctx)
+	now, inv := a.Observer.Observe(ctx), a.inventory(ctx)
+	observed := steady(now, a.observed)
+	a.observed = now
 	build := func() region.HostStatus {
 		s := buildStatus(observed, a.api.clockOffset(), a.Version, a.id.Image, inv, a.refused, a.said, a.reported, a.Now())
 		a.tunnels.report(&s, a.reported, a.Now())

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,31 @@ func TestJudge(t *testing.T) {
 		healthy, reason, message := Judge(tt.o, tt.offset)
 		if healthy != (tt.reason == "Healthy") || reason != tt.reason || !strings.Contains(message, tt.message) {
 			t.Errorf("%s: %v %s %q", tt.name, healthy, reason, message)
+		}
+	}
+}
+
+// TestSteady: a host of which one part can't be observed once is told as before, and the second time it is told.
+func TestSteady(t *testing.T) {
+	good := Observation{BootID: "a", Kernel: "6.12"}
+	blind := Observation{BootID: "a", Kernel: "6.12", Errors: []string{"failed units: systemctl: killed"}}
+	other := blind
+	other.BootID = "b"
+	failed := Observation{BootID: "a", FailedUnits: []string{"x.service"}}
+	for name, c := range map[string]struct {
+		now, before, want Observation
+	}{
+		"well":                    {good, good, good},
+		"once":                    {blind, good, good},
+		"twice":                   {blind, blind, blind},
+		"the first look":          {blind, Observation{}, blind},
+		"after a reboot":          {other, good, other},
+		"a unit failed":           {failed, good, failed},
+		"it is well again":        {good, blind, good},
+		"a unit failed, then not": {blind, failed, failed},
+	} {
+		if got := steady(c.now, c.before); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }

@@ -105,6 +105,15 @@ func (o Observer) Observe(ctx context.Context) Observation {
 	return seen
 }
 
+// steady is what is told after an observation: a part that could not be observed once, as systemd on a
+// busy host answers late now and then, is as it was before. The second time in a row it is told.
+func steady(now, before Observation) Observation {
+	if len(now.Errors) > 0 && len(before.Errors) == 0 && before.BootID != "" && before.BootID == now.BootID {
+		return before
+	}
+	return now
+}
+
 func (o Observer) text(path string) (string, error) {
 	b, err := os.ReadFile(filepath.Join(o.Root, path))
 	return strings.TrimSpace(string(b)), err
