@@ -73,7 +73,7 @@ func writeBundle(ctx context.Context, out io.Writer, file string, c diagnose.Con
 	}
 	f, err := atomicfile.Create(file)
 	if err != nil {
-		return diagnose.Manifest{}, err
+		return diagnose.Manifest{}, fmt.Errorf("%s can't be written: %w", file, err)
 	}
 	m, err := diagnose.Write(ctx, f, c)
 	if err != nil {

@@ -226,6 +226,7 @@ func (v *vm) start(network bool) *process {
 	v.runs++
 	serial := filepath.Join(v.dir, fmt.Sprintf("serial-%d.log", v.runs))
 	arguments := []string{
+		// Which CPU, and why: emulatedCPU in test/lab/machine.
 		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max,-cx16,-la57", "-smp", "2", "-m", "1024", "-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot",
 		"-serial", "file:" + serial, "-device", "virtio-rng-pci", "-smbios", "type=1,manufacturer=LabCo,product=vServer,serial=SN-TEST",
 		"-netdev", "tap,id=n0,ifname=" + tapName + ",script=no,downscript=no", "-device", "virtio-net-pci,netdev=n0,romfile=,mac=" + serverMAC,

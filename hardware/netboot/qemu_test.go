@@ -55,6 +55,7 @@ func startMachine(t *testing.T, args ...string) *machine {
 	run(t, "ip", "link", "set", "rnbtap", "master", bridge, "up")
 	m := &machine{t: t, serial: filepath.Join(t.TempDir(), "serial"), done: make(chan error, 1)}
 	cmd := exec.Command("qemu-system-x86_64", append([]string{
+		// Which CPU, and why: emulatedCPU in test/lab/machine.
 		"-machine", "q35,graphics=off", "-accel", "tcg", "-cpu", "max,-cx16,-la57", "-m", "512", "-uuid", machineUUID,
 		"-smbios", "type=1,serial=SN 42&mac=1", // tries to end its place in the query
 		"-display", "none", "-no-reboot", "-serial", "file:" + m.serial, "-monitor", "none",

@@ -92,6 +92,7 @@ type bundle struct {
 	Config
 	tar      *tar.Writer
 	scrub    scrubber
+	secrets  []corev1.Secret // of which only the names are written
 	manifest Manifest
 	err      error // of the archive; the first one
 }
@@ -134,7 +135,7 @@ func (b *bundle) learnSecrets(ctx context.Context) bool {
 		b.missing("objects, and logs of pods", fmt.Errorf("the region's secrets are not known, so that they could not be removed: %w", err))
 		return false
 	}
-	b.scrub = newScrubber(secretValues(all.Items))
+	b.secrets, b.scrub = all.Items, newScrubber(secretValues(all.Items))
 	return true
 }
 

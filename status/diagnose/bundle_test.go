@@ -36,8 +36,9 @@ func dataDir(t *testing.T) string {
 		"log/regiond.log":                          "started\nlogin with " + password + " failed\n",
 		"log/pods/openstack_nova-0_uid/nova/0.log": "connection as " + base64.StdEncoding.EncodeToString([]byte(password)) + "\n",
 		"log/pods/openstack_nova-0_uid/nova/other": "not a log",
-		"pki/ca.key":   "-----BEGIN PRIVATE KEY-----\n",
-		"log/long.log": strings.Repeat("x", 3<<20) + "\nthe end\n",
+		"pki/ca.key":       "-----BEGIN PRIVATE KEY-----\n",
+		"log/one-line.log": strings.Repeat("x", 3<<20) + password[1:],
+		"log/long.log":     strings.Repeat("x", 3<<20) + "\nthe end\n",
 		"openstack/lab/mariadb/data/users-password": password,
 	} {
 		path := filepath.Join(dir, name)
@@ -126,7 +127,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("got %q of dmesg, want why it is missing", got)
 	}
 	for name, text := range files {
-		for _, form := range []string{password, `nova\u003cpass\u003e\"word`, base64.StdEncoding.EncodeToString([]byte(password)), "PRIVATE KEY", "not a log"} {
+		for _, form := range []string{password, password[1:], `nova\u003cpass\u003e\"word`, base64.StdEncoding.EncodeToString([]byte(password)), "PRIVATE KEY", "not a log"} {
 			if strings.Contains(text, form) {
 				t.Errorf("%s has %q", name, form)
 			}

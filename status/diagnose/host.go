@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,12 +51,7 @@ func (b *bundle) host(ctx context.Context) {
 		}
 		b.add("host"+f, content)
 	}
-	names := make([]string, 0, len(programs))
-	for name := range programs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(programs)) {
 		out, err := b.run(ctx, programs[name])
 		if err != nil {
 			b.missing("host/"+name, err)
@@ -151,7 +147,7 @@ func tail(file string, most int64) ([]byte, error) {
 	from := max(0, info.Size()-most)
 	content, err := io.ReadAll(io.LimitReader(io.NewSectionReader(f, from, 1<<62), most))
 	if from > 0 {
-		content = content[bytes.IndexByte(content, '\n')+1:]
+		_, content, _ = bytes.Cut(content, []byte("\n"))
 	}
 	return content, err
 }

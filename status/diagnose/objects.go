@@ -48,7 +48,7 @@ func (b *bundle) objects(ctx context.Context) {
 		}
 		b.add(name, out.Bytes())
 	}
-	b.secretNames(ctx)
+	b.secretNames()
 }
 
 func (b *bundle) list(ctx context.Context, list client.ObjectList) error {
@@ -58,13 +58,8 @@ func (b *bundle) list(ctx context.Context, list client.ObjectList) error {
 }
 
 // secretNames is which Secrets there are, since when, and what they have.
-func (b *bundle) secretNames(ctx context.Context) {
+func (b *bundle) secretNames() {
 	const name = "objects/secret-names.yaml"
-	var all corev1.SecretList
-	if err := b.list(ctx, &all); err != nil {
-		b.missing(name, err)
-		return
-	}
 	type entry struct {
 		Namespace string            `json:"namespace"`
 		Name      string            `json:"name"`
@@ -73,7 +68,7 @@ func (b *bundle) secretNames(ctx context.Context) {
 		Bytes     map[string]int    `json:"bytes"`
 	}
 	entries := []entry{}
-	for _, s := range all.Items {
+	for _, s := range b.secrets {
 		e := entry{Namespace: s.Namespace, Name: s.Name, Type: s.Type, Created: s.CreationTimestamp, Bytes: map[string]int{}}
 		for key, value := range s.Data {
 			e.Bytes[key] = len(value)

@@ -156,7 +156,7 @@ func (l *Lab) Wait(u *Up) {
 		l.Fatalf("lab up: %v\n%s", u.err, strings.Join(u.Lines(), "\n"))
 	}
 	for _, line := range u.Lines() {
-		if strings.Contains(line, string(lab.StagePanic)) {
+		if strings.Contains(line, lab.KernelPanicked) {
 			l.Errorf("got %q, want that no host starts again by itself", line)
 		}
 	}

@@ -33,8 +33,8 @@ const (
 	StageReady        Stage = "Ready"
 )
 
-// StagePanic is none of a way up: the kernel ended, and the host starts again.
-const StagePanic Stage = "its kernel panicked"
+// KernelPanicked is what is reported of a server whose kernel ended, and which starts again by itself.
+const KernelPanicked = "its kernel panicked"
 
 // ServerStages in order, and those of a namespace node, which is neither found nor installed.
 var (

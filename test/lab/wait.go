@@ -114,7 +114,7 @@ func (w *waiter) panics(machine string) {
 	}
 	w.console[machine] = next
 	for _, line := range lines {
-		w.report("%s: %s: %s; see %s", machine, StagePanic, line, log)
+		w.report("%s: %s: %s; see %s", machine, KernelPanicked, line, log)
 	}
 }
 
